@@ -1,0 +1,90 @@
+"""Random numbers for a batch of environments: one stream per row, saved and restored as plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_SEED_SALT = 0x6C706D5F726F7773
+_LOW_64 = (1 << 64) - 1
+_TO_UNIT = 1.0 / (1 << 53)
+
+
+def mix64(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The output function of SplitMix64 (Steele, Lea and Flood 2014) on an array of counters."""
+    value = (value ^ (value >> np.uint64(30))) * _MIX_1
+    value = (value ^ (value >> np.uint64(27))) * _MIX_2
+    return value ^ (value >> np.uint64(31))
+
+
+class RowRandom:
+    """SplitMix64 streams, one per row: `state` is a uint64 array, so no row's draws depend on other rows.
+
+    Drawing for many rows at once costs one NumPy expression instead of one call per row, and compiled kernels
+    can advance the same `state` in place.
+    """
+
+    def __init__(self, num_rows: int) -> None:
+        self.state: NDArray[np.uint64] = mix64(np.arange(num_rows, dtype=np.uint64))
+
+    def seed(self, row: int, seed: int) -> None:
+        """Start a row's stream again; the salt keeps it apart from other generators of the same seed."""
+        start = np.array([(seed ^ _SEED_SALT) & _LOW_64], dtype=np.uint64)
+        self.state[row] = mix64(start)[0]
+
+    def bits(self, rows: NDArray[Any], count: int) -> NDArray[np.uint64]:
+        """`count` 64-bit words for each of the rows (a mask or indices): shape (rows, count)."""
+        start = self.state[rows]
+        steps = np.arange(1, count + 1, dtype=np.uint64) * GOLDEN
+        self.state[rows] = start + np.uint64(count * int(GOLDEN) & _LOW_64)
+        return mix64(start[:, None] + steps[None, :])
+
+    def uniform(self, rows: NDArray[Any], count: int) -> NDArray[np.float64]:
+        """`count` numbers in [0, 1) for each of the rows."""
+        return (self.bits(rows, count) >> np.uint64(11)).astype(np.float64) * _TO_UNIT
+
+    def integers(self, rows: NDArray[Any], high: int) -> NDArray[np.int64]:
+        """One number in [0, high) for each of the rows (bias below high / 2**53)."""
+        if high < 1:
+            raise ValueError(f"expected high of at least 1, got {high}")
+        return (self.uniform(rows, 1)[:, 0] * high).astype(np.int64)
+
+    def bytes(self, rows: NDArray[Any], count: int) -> NDArray[np.uint8]:
+        """`count` uniform bytes for each of the rows: shape (rows, count)."""
+        words = self.bits(rows, -(-count // 8))
+        return words.astype("<u8", copy=False).view(np.uint8)[:, :count]
+
+
+def generators_to_array(generators: Sequence[np.random.Generator]) -> NDArray[np.uint64]:
+    """PCG64 generators as an array of shape (n, 6): no pickle, no objects."""
+    rows = []
+    for generator in generators:
+        state: dict[str, Any] = dict(generator.bit_generator.state)
+        value, increment = state["state"]["state"], state["state"]["inc"]
+        rows.append(
+            [value >> 64, value & _LOW_64, increment >> 64, increment & _LOW_64,
+             state["has_uint32"], state["uinteger"]]
+        )  # fmt: skip
+    return np.array(rows, dtype=np.uint64)
+
+
+def generators_from_array(
+    generators: Sequence[np.random.Generator], array: NDArray[np.uint64], rows: NDArray[np.bool_]
+) -> None:
+    """Set the chosen generators to the states that `generators_to_array` gave."""
+    if array.shape != (len(generators), 6):
+        raise ValueError(f"expected generator states of shape {(len(generators), 6)}, got {array.shape}")
+    for row in np.flatnonzero(rows).tolist():
+        high, low, inc_high, inc_low, has_uint32, uinteger = (int(word) for word in array[row])
+        generators[row].bit_generator.state = {
+            "bit_generator": "PCG64",
+            "state": {"state": high << 64 | low, "inc": inc_high << 64 | inc_low},
+            "has_uint32": has_uint32,
+            "uinteger": uinteger,
+        }

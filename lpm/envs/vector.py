@@ -1,0 +1,294 @@
+"""The shared half of every environment simulated here: seeding, autoreset, saving and restoring.
+
+A simulation subclasses `BatchedEnv` and writes only its own physics; `SingleEnv` turns a batch of one row
+into an ordinary `gymnasium.Env`. Row `i` of a batch seeded with `s` behaves like row 0 of a batch seeded with
+`s + i`, whatever the number of rows, and all three autoreset modes give the same real transitions.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from lpm.envs.rng import RowRandom, generators_from_array, generators_to_array
+
+Array = NDArray[Any]
+Mask = NDArray[np.bool_]
+State = dict[str, Any]
+Rewards = NDArray[np.float64]
+Outcome = tuple[Rewards, Mask, Mask, bool]
+"""What `_step_rows` returns: reward, terminated, truncated (fresh arrays, one entry per row), any done?"""
+
+
+class BatchedEnv(VectorEnv[Array, Array, Array]):
+    """A vector environment stepped as one batch.
+
+    A subclass sets its spaces and settings, then writes:
+      `_reset_rows(rows)`            begin a new episode in the rows of the mask, drawing from `self.rngs[i]`
+      `_step_rows(actions, active)`  advance the rows of the mask (None: all), leave the others untouched
+      `_observe(rows, out)`          write the observations of the rows (None: all) into `out` (None: a fresh
+                                     array); must not draw: noise is drawn by the step that shows it
+      `_info()`                      fresh arrays, one entry per row; at least "cell" and "noise"
+      `_state()`                     the live arrays that hold the whole simulation, by name
+
+    `self.rngs` holds one `np.random.Generator` per row (the one Gymnasium would make from the row's seed);
+    `self.noise_rng` draws for many rows at once.
+    """
+
+    num_cells: int = 0
+    metadata: dict[str, Any]
+
+    def __init__(
+        self,
+        num_envs: int,
+        observation_space: gym.Space[Any],
+        action_space: gym.Space[Any],
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
+    ) -> None:
+        if num_envs < 1:
+            raise ValueError(f"num_envs must be at least 1, got {num_envs}")
+        self.num_envs = num_envs
+        self.single_observation_space = observation_space
+        self.single_action_space = action_space
+        self.observation_space = batch_space(observation_space, num_envs)
+        self.action_space = batch_space(action_space, num_envs)
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
+        self.render_mode = render_mode
+        self.rngs: list[np.random.Generator] = []
+        self.noise_rng = RowRandom(num_envs)
+        self._pending = np.zeros(num_envs, dtype=np.bool_)
+        self._any_pending = True  # nothing may be stepped before the first reset
+
+    @abstractmethod
+    def _reset_rows(self, rows: Mask) -> None: ...
+
+    @abstractmethod
+    def _step_rows(self, actions: Array, active: Mask | None) -> Outcome: ...
+
+    @abstractmethod
+    def _observe(self, rows: Mask | None = None, out: Array | None = None) -> Array: ...
+
+    @abstractmethod
+    def _info(self) -> dict[str, Array]: ...
+
+    @abstractmethod
+    def _state(self) -> dict[str, Array]: ...
+
+    def _seeded(self, seed: int) -> None:
+        """Called with the first row's seed whenever rows are seeded, before they are reset."""
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Array, dict[str, Any]]:
+        """Begin new episodes in all rows, or only in those of `options={"reset_mask": mask}`."""
+        rows = np.ones(self.num_envs, dtype=np.bool_)
+        if options is not None and "reset_mask" in options:
+            if not self.rngs:
+                raise ValueError("the first reset must be of all rows, got options={'reset_mask': ...}")
+            rows = _checked_mask(options["reset_mask"], self.num_envs)
+        self._seed_rows(rows, seed)
+        self._reset_rows(rows)
+        self._pending[rows] = False
+        self._any_pending = bool(self._pending.any())
+        return self._observe(), self._info()
+
+    def step(self, actions: Array) -> tuple[Array, Rewards, Mask, Mask, dict[str, Any]]:
+        """Advance every row by one step under the rules of the autoreset mode."""
+        if self._any_pending:
+            return self._step_with_pending(actions)
+        reward, terminated, truncated, any_done = self._step_rows(self._checked_actions(actions), None)
+        observation, info = self._observe(), self._info()
+        if any_done:
+            done = terminated | truncated
+            if self.autoreset_mode is AutoresetMode.SAME_STEP:
+                info = self._reset_in_same_step(done, observation, info)
+            else:
+                self._pending, self._any_pending = done, True
+        return observation, reward, terminated, truncated, info
+
+    def _step_with_pending(self, actions: Array) -> tuple[Array, Rewards, Mask, Mask, dict[str, Any]]:
+        """A step of NEXT_STEP autoreset in which some rows begin a new episode instead of acting."""
+        if not self.rngs:
+            raise gym.error.ResetNeeded("call reset() before step()")
+        if self.autoreset_mode is AutoresetMode.DISABLED:
+            raise ValueError(
+                f"rows {np.flatnonzero(self._pending).tolist()} have ended: with autoreset disabled call "
+                "reset(options={'reset_mask': mask}) before the next step"
+            )
+        starting = self._pending
+        reward, terminated, truncated, _ = self._step_rows(self._checked_actions(actions), ~starting)
+        reward[starting], terminated[starting], truncated[starting] = 0.0, False, False
+        self._reset_rows(starting)
+        self._pending = terminated | truncated
+        self._any_pending = bool(self._pending.any())
+        return self._observe(), reward, terminated, truncated, self._info()
+
+    def _reset_in_same_step(self, done: Mask, observation: Array, info: dict[str, Array]) -> dict[str, Any]:
+        """Restart the ended rows at once; their true last observations move into `info`, as in Gymnasium."""
+        final_obs = np.full(self.num_envs, None, dtype=object)
+        for row in np.flatnonzero(done):
+            final_obs[row] = observation[row].copy()
+        final_info: dict[str, Any] = {}
+        for key, value in info.items():
+            final_info[key], final_info[f"_{key}"] = value, done.copy()
+        self._reset_rows(done)
+        self._observe(done, observation)
+        return {
+            **self._info(),
+            "final_obs": final_obs,
+            "_final_obs": done,
+            "final_info": final_info,
+            "_final_info": done.copy(),
+        }
+
+    def get_state(self) -> State:
+        """Everything the future depends on, as a flat dict of copied arrays."""
+        if not self.rngs:
+            raise gym.error.ResetNeeded("call reset() before get_state()")
+        state: State = {name: array.copy() for name, array in self._state().items()}
+        state["rngs"] = generators_to_array(self.rngs)
+        state["noise_rng"] = self.noise_rng.state.copy()
+        state["pending"] = self._pending.copy()
+        return state
+
+    def set_state(self, state: State, rows: Mask | None = None) -> None:
+        """Put back what `get_state` gave; with `rows`, only there (shared arrays stay as they are)."""
+        live = self._state()
+        expected = {*live, "rngs", "noise_rng", "pending"}
+        if set(state) != expected:
+            raise ValueError(f"expected a state with the keys {sorted(expected)}, got {sorted(state)}")
+        for name, array in live.items():
+            saved = np.asarray(state[name])
+            if saved.shape != array.shape:
+                raise ValueError(f"state[{name!r}]: expected shape {array.shape}, got {saved.shape}")
+        everything = np.ones(self.num_envs, dtype=np.bool_)
+        selection = everything if rows is None else _checked_mask(rows, self.num_envs)
+        for name, array in live.items():
+            if rows is None:
+                array[...] = state[name]
+            elif name not in self._shared_state():
+                array[selection] = np.asarray(state[name])[selection]
+        if not self.rngs:
+            self.rngs = [np.random.default_rng(0) for _ in range(self.num_envs)]
+        generators_from_array(self.rngs, np.asarray(state["rngs"]), selection)
+        self.noise_rng.state[selection] = np.asarray(state["noise_rng"])[selection]
+        self._pending[selection] = np.asarray(state["pending"])[selection]
+        self._any_pending = bool(self._pending.any())
+
+    def _shared_state(self) -> Sequence[str]:
+        """Names in `_state()` of arrays that belong to all rows together: no entry per row."""
+        return ()
+
+    def _seed_rows(self, rows: Mask, seed: int | Sequence[int | None] | None) -> None:
+        if isinstance(seed, (int, np.integer)):
+            seeds: Sequence[int | None] = [int(seed) + row for row in range(self.num_envs)]
+        elif seed is None:
+            seeds = [None] * self.num_envs
+        else:
+            seeds = seed
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"expected one seed for each of the {self.num_envs} rows, got {len(seeds)}")
+        first = not self.rngs
+        if first:
+            self.rngs = [np.random.default_rng(0) for _ in range(self.num_envs)]
+        for row in np.flatnonzero(rows).tolist():
+            if seeds[row] is None and not first:
+                continue
+            self.rngs[row], used = seeding.np_random(seeds[row])
+            self.noise_rng.seed(row, used)
+            if row == 0:
+                self._np_random, self._np_random_seed = self.rngs[0], used
+                self._seeded(used)
+
+    def _checked_actions(self, actions: Array) -> Array:
+        """The actions, after an error that says what was expected if they are not in the action space."""
+        if not self.action_space.contains(actions):
+            raise invalid_action(actions, self.action_space)
+        return actions
+
+    def render(self) -> tuple[Array, ...]:
+        """One RGB picture per row (render_mode="rgb_array")."""
+        return tuple(self._render_row(row) for row in range(self.num_envs))
+
+    def _render_row(self, row: int) -> Array:
+        raise NotImplementedError(f"{type(self).__name__} has no picture of its own")
+
+
+class SingleEnv(gym.Env[Array, Any]):
+    """One row of a `BatchedEnv` as an ordinary Gymnasium environment."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 30}  # type: ignore[misc]
+
+    def __init__(self, batch: BatchedEnv) -> None:
+        if batch.num_envs != 1 or batch.autoreset_mode is not AutoresetMode.DISABLED:
+            raise ValueError("expected a batch of one row with autoreset disabled")
+        self.batch = batch
+        self.observation_space = batch.single_observation_space
+        self.action_space = batch.single_action_space
+        self.render_mode = batch.render_mode
+        self.num_cells = batch.num_cells
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        """Begin a new episode."""
+        super().reset(seed=seed)
+        observation, info = self.batch.reset(seed=seed)
+        self._np_random = self.batch.rngs[0]
+        return observation[0], self._row_info(info)
+
+    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        """Advance by one step."""
+        if not self.action_space.contains(action):
+            raise invalid_action(action, self.action_space)
+        # Gymnasium leaves a step after the end of an episode undefined; its own environments carry on.
+        self.batch._pending[0], self.batch._any_pending = False, not self.batch.rngs
+        actions = np.asarray(action, dtype=self.batch.action_space.dtype)[None]
+        observation, reward, terminated, truncated, info = self.batch.step(actions)
+        return observation[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), self._row_info(info)
+
+    def render(self) -> Any:
+        """An RGB picture of the environment."""
+        return self.batch._render_row(0)
+
+    def get_state(self) -> State:
+        """Everything the future depends on, as a flat dict of copied arrays."""
+        return self.batch.get_state()
+
+    def set_state(self, state: State) -> None:
+        """Put back what `get_state` gave."""
+        self.batch.set_state(state)
+
+    @staticmethod
+    def _row_info(info: dict[str, Any]) -> dict[str, Any]:
+        return {key: value[0].item() if value.ndim == 1 else value[0] for key, value in info.items()}
+
+
+def invalid_action(action: Any, space: gym.Space[Any]) -> ValueError:
+    """The error for an action outside its space: what was expected and what came."""
+    array = np.asarray(action)
+    came = f"{array.tolist()!r}" if array.size <= 8 else f"values from {array.min()} to {array.max()}"
+    expected = f"expected an action in {space} (shape {space.shape}, dtype {space.dtype})"
+    return ValueError(f"{expected}, got {came} (shape {array.shape}, dtype {array.dtype})")
+
+
+def _checked_mask(mask: Any, num_envs: int) -> Mask:
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (num_envs,):
+        came = f"{mask.dtype} of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
+        raise ValueError(f"expected reset_mask as a boolean array of shape ({num_envs},), got {came}")
+    if not mask.any():
+        raise ValueError("expected reset_mask with at least one True entry, got none")
+    return mask
