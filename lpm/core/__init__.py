@@ -1,0 +1,1 @@
+"""The contract: what flows, what a bonus is, how it is found and how it is checked."""

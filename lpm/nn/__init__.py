@@ -1,0 +1,1 @@
+"""Networks, buffers and running statistics shared by the bonuses."""

@@ -1,0 +1,84 @@
+"""Preallocated ring buffers whose whole state is in `state_dict`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor, nn
+
+
+class RingBuffer(nn.Module):
+    """A fixed number of rows in named tensors; the newest overwrite the oldest.
+
+    >>> import torch
+    >>> ring = RingBuffer(3, {"x": ((), torch.float32)})
+    >>> ring.push(x=torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    >>> ring["x"][ring.last(2)]
+    tensor([3., 4.])
+    """
+
+    pushed: Tensor
+
+    def __init__(self, capacity: int, fields: Mapping[str, tuple[tuple[int, ...], torch.dtype]]) -> None:
+        super().__init__()
+        if capacity < 1:
+            raise ValueError(f"RingBuffer.capacity: expected at least 1, got {capacity}")
+        self.capacity = capacity
+        self.fields = tuple(fields)
+        self.register_buffer("pushed", torch.zeros((), dtype=torch.int64))
+        for name, (shape, dtype) in fields.items():
+            self.register_buffer(f"_{name}", torch.zeros((capacity, *shape), dtype=dtype))
+
+    def __len__(self) -> int:
+        return min(self.total, self.capacity)
+
+    def __getitem__(self, name: str) -> Tensor:
+        """The storage of a field, (capacity, ...), in slot order."""
+        storage = getattr(self, f"_{name}")
+        assert isinstance(storage, Tensor)
+        return storage
+
+    @property
+    def total(self) -> int:
+        """How many rows were ever pushed."""
+        return int(self.pushed)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of preallocated storage."""
+        return sum(self[name].nbytes for name in self.fields)
+
+    @torch.no_grad()
+    def push(self, **rows: Tensor) -> None:
+        """Append rows (B, ...) in order."""
+        if set(rows) != set(self.fields):
+            raise ValueError(f"RingBuffer.push: expected fields {sorted(self.fields)}, got {sorted(rows)}")
+        count = next(iter(rows.values())).shape[0]
+        kept = min(count, self.capacity)
+        start = (self.total + count - kept) % self.capacity
+        head = min(kept, self.capacity - start)
+        for name, values in rows.items():
+            values, storage = values[count - kept :], self[name]
+            storage[start : start + head] = values[:head]
+            storage[: kept - head] = values[head:]
+        self.pushed += count
+
+    def last(self, count: int) -> Tensor:
+        """Slots of the newest `count` rows (or as many as there are), oldest first."""
+        count = min(count, len(self))
+        return torch.arange(self.total - count, self.total, device=self.pushed.device) % self.capacity
+
+
+def minibatches(size: int, batch: int, steps: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """`steps` index tensors into `size` rows, without replacement within a pass; the tail of a pass is dropped.
+
+    Indices are drawn on the CPU, where the generator lives, so that every device sees the same minibatches.
+    """
+    batch = min(batch, size)
+    order, position = torch.randperm(size, generator=generator), 0
+    for _ in range(steps):
+        if position + batch > size:
+            order, position = torch.randperm(size, generator=generator), 0
+        yield order[position : position + batch]
+        position += batch

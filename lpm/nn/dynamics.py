@@ -1,0 +1,130 @@
+"""The dynamics model f(o, a) and the error model g(o, a)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from lpm.core.spaces import Spaces
+from lpm.nn.networks import Activation, Decoder, Encoder, SkipMLP, mlp
+
+
+def mean_square(prediction: Tensor, target: Tensor) -> Tensor:
+    """Mean of squared differences over everything but the first axis, (B,)."""
+    return (prediction - target).square().flatten(1).mean(1)
+
+
+class DynamicsModel(nn.Module):
+    """Predicts the next observation from the (preprocessed) observation and the encoded action.
+
+    Images: convolutions, a linear layer (if `features`), hidden layers that also see the action, a transposed
+    convolution decoder with a sigmoid. Vectors: an MLP; `skip` lets its last layer see the input, `delta` makes it
+    predict the change.
+    """
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        *,
+        hidden: Sequence[int] | None = None,
+        features: int | None = 512,
+        act: Activation = "relu",
+        skip: bool = False,
+        delta: bool = False,
+    ) -> None:
+        super().__init__()
+        shape, actions = spaces.input_shape, spaces.action_width
+        self.delta = delta
+        self.encoder: Encoder | None = None
+        if spaces.kind == "vector":
+            width = math.prod(shape)
+            hidden = (256, 256) if hidden is None else hidden
+            build = SkipMLP if skip else mlp
+            self.body: nn.Module = build(width + actions, hidden, width, act)
+        else:
+            if skip or delta:
+                name = "skip" if skip else "delta"
+                raise ValueError(f"{name}: only for vector observations, got {spaces.observation}")
+            self.encoder = Encoder(shape, features, act=act)
+            hidden = (512,) if hidden is None else hidden
+            self.body = mlp(self.encoder.features + actions, hidden, None)
+            width = hidden[-1] if hidden else self.encoder.features + actions
+            self.decoder = Decoder(width, (shape[0], shape[1], shape[2]))
+
+    def forward(self, x: Tensor, action: Tensor) -> Tensor:
+        """(B, *input_shape) and (B, action width) to the predicted next (B, *input_shape)."""
+        if self.encoder is None:
+            change = self.body(torch.cat([x, action], dim=1))
+            return x + change if self.delta else change  # type: ignore[no-any-return]
+        return self.decoder(self.body(torch.cat([self.encoder(x), action], dim=1)))  # type: ignore[no-any-return]
+
+    def errors(self, x: Tensor, action: Tensor, target: Tensor) -> Tensor:
+        """Mean squared error of each prediction, (B,)."""
+        return mean_square(self(x, action), target)
+
+
+class ErrorModel(nn.Module):
+    """g(o, a) = mean + scale · h(o, a): predicts the error that f made before its last update.
+
+    With `affine`, the last layer of h starts at zero and `calibrate` sets mean and scale from the first errors seen,
+    so that the first rewards are centred instead of starting from an arbitrary output.
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        *,
+        hidden: Sequence[int] = (256, 128),
+        features: int | None = 512,
+        act: Activation = "relu",
+        outputs: int = 1,
+        affine: bool = True,
+        encoder: Encoder | None = None,
+    ) -> None:
+        super().__init__()
+        self.affine = affine
+        # a shared encoder belongs to f: kept out of this module's parameters, and its features are detached
+        self._shared = [encoder] if encoder is not None else []
+        self.encoder: Encoder | None = None
+        if spaces.kind == "vector":
+            width = math.prod(spaces.input_shape)
+        elif encoder is not None:
+            width = encoder.features
+        else:
+            self.encoder = Encoder(spaces.input_shape, features, act=act)
+            width = self.encoder.features
+        self.body = mlp(width + spaces.action_width, hidden, outputs)
+        self.register_buffer("mean", torch.zeros(()))
+        self.register_buffer("scale", torch.ones(()))
+        if affine:
+            last = self.body[-1]
+            assert isinstance(last, nn.Linear)
+            nn.init.zeros_(last.weight)
+            nn.init.zeros_(last.bias)
+
+    def forward(self, x: Tensor, action: Tensor) -> Tensor:
+        """(B, *input_shape) and (B, action width) to (B, outputs)."""
+        if self._shared:
+            with torch.no_grad():
+                x = self._shared[0](x)
+        elif self.encoder is not None:
+            x = self.encoder(x)
+        h: Tensor = self.body(torch.cat([x, action], dim=1))
+        return self.mean + self.scale * h
+
+    @torch.no_grad()
+    def calibrate(self, errors: Tensor) -> None:
+        """Set mean and scale from the errors in the queue."""
+        if self.affine:
+            self.mean.copy_(errors.mean())
+            self.scale.copy_(errors.std(correction=0).clamp_min(1e-3))
+
+    def loss(self, x: Tensor, action: Tensor, target: Tensor) -> Tensor:
+        """Squared error of every output against the same stored error, in units of `scale`."""
+        return ((self(x, action) - target.unsqueeze(1)) / self.scale).square().mean()

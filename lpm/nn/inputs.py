@@ -1,0 +1,69 @@
+"""From raw observations to what networks see."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lpm.core.spaces import Spaces
+from lpm.nn.statistics import RunningMoments
+
+Normalise = Literal["none", "standard", "scalar"]
+
+
+class ObservationInput(nn.Module):
+    """Raw (B, *observation shape) to float (B, *input_shape).
+
+    Bounded images are scaled to [0, 1] by their space and put channels first; this is also where uint8 becomes
+    float, so that no difference of uint8 is ever taken. `normalise="standard"` then standardises each dimension,
+    `"scalar"` subtracts the mean of each dimension and divides by one common standard deviation.
+    """
+
+    def __init__(self, spaces: Spaces, normalise: Normalise = "none", clip: float | None = None) -> None:
+        super().__init__()
+        if normalise not in ("none", "standard", "scalar"):
+            raise ValueError(f"normalise: expected 'none', 'standard' or 'scalar', got {normalise!r}")
+        self.shape = spaces.input_shape
+        self.channels_last = spaces.channels_last
+        self.clip = clip
+        self.low, self.span = 0.0, 1.0
+        box: Any = spaces.observation
+        if spaces.kind != "vector" and np.isfinite(box.low).all() and np.isfinite(box.high).all():
+            self.low = float(box.low.min())
+            self.span = max(float(box.high.max()) - self.low, 1e-8)
+        self.moments = (
+            None if normalise == "none" else RunningMoments(self.shape, scalar_std=normalise == "scalar")
+        )
+
+    def raw(self, obs: Tensor) -> Tensor:
+        """Scaled and laid out, but not standardised."""
+        if len(self.shape) == 1:
+            return obs.reshape(obs.shape[0], -1).float()
+        image = obs.permute(0, 3, 1, 2) if self.channels_last else obs.reshape(obs.shape[0], *self.shape)
+        image = image.float()
+        return image.sub_(self.low).div_(self.span) if image.dtype != obs.dtype else (image - self.low) / self.span
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """What the networks see."""
+        x = self.raw(obs)
+        return x if self.moments is None else self.moments.normalise(x, self.clip)
+
+    def observe(self, obs: Tensor) -> None:
+        """Accumulate statistics, if there are any to accumulate."""
+        if self.moments is not None and obs.shape[0]:
+            self.moments.observe(self.raw(obs))
+
+    def commit(self) -> None:
+        """Make the accumulated statistics the active ones."""
+        if self.moments is not None:
+            self.moments.commit()
+
+
+def in_chunks(function: Any, rows: int, chunk: int, *tensors: Tensor) -> Tensor:
+    """Apply `function` to slices of `tensors` along the first axis and join the results: bounded memory."""
+    if rows <= chunk:
+        return function(*tensors)  # type: ignore[no-any-return]
+    return torch.cat([function(*(t[i : i + chunk] for t in tensors)) for i in range(0, rows, chunk)])

@@ -1,0 +1,151 @@
+"""The paper's encoders, decoders and MLPs, chosen by the shape of the observation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+Activation = Literal["relu", "leaky_relu", "elu", "tanh"]
+
+_ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "leaky_relu": nn.LeakyReLU,
+    "elu": nn.ELU,
+    "tanh": nn.Tanh,
+}
+
+SMALLEST_IMAGE = 36  # the three convolutions of the paper need 36 pixels on a side
+
+
+def activation(name: Activation) -> nn.Module:
+    """A fresh activation layer."""
+    if name not in _ACTIVATIONS:
+        raise ValueError(f"activation: expected one of {sorted(_ACTIVATIONS)}, got {name!r}")
+    return _ACTIVATIONS[name]()
+
+
+def mlp(inputs: int, hidden: Sequence[int], outputs: int | None = None, act: Activation = "relu") -> nn.Sequential:
+    """Linear layers with an activation after each hidden one; `outputs=None` ends on the last hidden layer."""
+    layers: list[nn.Module] = []
+    for width in hidden:
+        layers += [nn.Linear(inputs, width), activation(act)]
+        inputs = width
+    if outputs is not None:
+        layers.append(nn.Linear(inputs, outputs))
+    return nn.Sequential(*layers)
+
+
+class SkipMLP(nn.Module):
+    """An MLP whose last layer also sees the input (the paper's Noisy MNIST dynamics model)."""
+
+    def __init__(self, inputs: int, hidden: Sequence[int], outputs: int, act: Activation = "relu") -> None:
+        super().__init__()
+        self.trunk = mlp(inputs, hidden, None, act)
+        self.head = nn.Linear(inputs + hidden[-1] if hidden else inputs, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, inputs) to (B, outputs)."""
+        return self.head(torch.cat([x, self.trunk(x)], dim=1) if len(self.trunk) else x)  # type: ignore[no-any-return]
+
+
+def conv_layers(channels: int, act: Activation) -> nn.Sequential:
+    """The paper's three convolutions: 8/4-32, 4/2-64, 3/1-64."""
+    return nn.Sequential(
+        nn.Conv2d(channels, 32, 8, 4),
+        activation(act),
+        nn.Conv2d(32, 64, 4, 2),
+        activation(act),
+        nn.Conv2d(64, 64, 3, 1),
+        activation(act),
+    )
+
+
+def grid_layers(channels: int, act: Activation) -> nn.Sequential:
+    """3×3 convolutions that keep the size, for observations too small for the paper's."""
+    return nn.Sequential(
+        nn.Conv2d(channels, 32, 3, 1, 1), activation(act), nn.Conv2d(32, 64, 3, 1, 1), activation(act)
+    )
+
+
+class Encoder(nn.Module):
+    """Observation (B, *input_shape) to a feature vector (B, features).
+
+    Images: convolutions, flattened, then a linear layer with activation if `features` is given. Vectors: an MLP of
+    the `hidden` widths, then a linear layer of width `features`.
+    """
+
+    def __init__(
+        self,
+        input_shape: tuple[int, ...],
+        features: int | None = 512,
+        *,
+        hidden: Sequence[int] = (256, 256),
+        act: Activation = "relu",
+        final_activation: bool = True,
+    ) -> None:
+        super().__init__()
+        self.is_image = len(input_shape) == 3
+        if self.is_image:
+            channels, height, width = input_shape
+            small = min(height, width) < SMALLEST_IMAGE
+            self.body = grid_layers(channels, act) if small else conv_layers(channels, act)
+            flat = 64 * math.prod((height, width) if small else conv_sizes(height, width)[-1])
+        else:
+            self.body = mlp(math.prod(input_shape), hidden, None, act)
+            flat = hidden[-1] if hidden else math.prod(input_shape)
+        self.features = flat if features is None else features
+        self.head = nn.Sequential(nn.Flatten())
+        if features is not None:
+            self.head.append(nn.Linear(flat, features))
+            if final_activation:
+                self.head.append(activation(act))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, *input_shape) to (B, features)."""
+        return self.head(self.body(x))  # type: ignore[no-any-return]
+
+
+class Decoder(nn.Module):
+    """Feature vector to an image: a linear layer, transposed convolutions, a sigmoid, resized to the exact shape."""
+
+    def __init__(self, features: int, output_shape: tuple[int, int, int], act: Activation = "relu") -> None:
+        super().__init__()
+        channels, height, width = output_shape
+        self.size = (height, width)
+        self.small = min(self.size) < SMALLEST_IMAGE
+        if self.small:
+            self.start = (64, height, width)
+            layers: list[nn.Module] = [
+                nn.Conv2d(64, 32, 3, 1, 1), activation(act), nn.Conv2d(32, channels, 3, 1, 1)
+            ]  # fmt: skip
+        else:
+            self.start = (64, *conv_sizes(height, width)[-1])
+            layers = [
+                nn.ConvTranspose2d(64, 32, 3, 1),
+                activation(act),
+                nn.ConvTranspose2d(32, 16, 4, 2),
+                activation(act),
+                nn.ConvTranspose2d(16, channels, 8, 4),
+            ]
+        self.project = nn.Sequential(nn.Linear(features, math.prod(self.start)), activation(act))
+        self.body = nn.Sequential(*layers)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(B, features) to (B, C, H, W) in (0, 1)."""
+        image = self.body(self.project(features).unflatten(1, self.start))
+        if image.shape[-2:] != self.size:
+            image = nn.functional.interpolate(image, self.size, mode="bilinear", align_corners=False)
+        return torch.sigmoid(image)
+
+
+def conv_sizes(height: int, width: int) -> list[tuple[int, int]]:
+    """Height and width after each of the paper's convolutions."""
+    sizes = []
+    for kernel, stride in ((8, 4), (4, 2), (3, 1)):
+        height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
+        sizes.append((height, width))
+    return sizes
