@@ -1,0 +1,359 @@
+"""A software renderer for the maze: textured walls, floor and ceiling, batched, compiled, no OpenGL.
+
+The camera is level and all walls are vertical, so each image column meets one wall at one depth and each row of
+floor or ceiling lies at one depth. Textures are filtered as OpenGL does it, with one mipmap level per column or row
+and bilinear interpolation, and the edges of a wall against floor and ceiling are smoothed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpm.envs._jit import default_threads, jit
+from lpm.envs.maze_geometry import CAMERA_HEIGHT, FOV_Y, NOISE_WALL, WALL_HEIGHT, WALLS, Material
+from lpm.envs.maze_textures import mipmaps, texture
+
+_SLOPE = math.tan(FOV_Y / 2)
+_CEILING = WALL_HEIGHT - CAMERA_HEIGHT
+# Miniworld's light: ambient 0.2 + 0.45, diffuse 0.7, and its position [0, 2.5, 0] + [1] is a NumPy sum, so that the
+# light really is a direction, (1, 3.5, 1).
+_AMBIENT, _DIFFUSE = 0.65, 0.7 / math.sqrt(1 + 3.5**2 + 1)
+_FLOOR, _ROOF, _NOISE_WALL = len(WALLS), len(WALLS) + 1, NOISE_WALL
+
+
+class Scene(NamedTuple):
+    """What the kernels read: walls as arrays, and all lit textures with their mipmaps in one flat array."""
+
+    along_z: NDArray[np.bool_]
+    """Wall runs along z (at constant x) rather than along x."""
+    place: NDArray[np.float64]
+    """The constant coordinate of the wall."""
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    facing: NDArray[np.float64]
+    """Sign of the normal along the constant axis: the side from which the wall is seen."""
+    u_start: NDArray[np.float64]
+    u_sign: NDArray[np.float64]
+    texels: NDArray[np.uint32]
+    """Packed R + 256 G + 65536 B, indexed by u then v; v grows upwards on walls and with z on floor and ceiling."""
+    offset: NDArray[np.int64]
+    """(surface, level): where a mipmap starts. The last two surfaces are floor and ceiling."""
+    log_size: NDArray[np.int64]
+    """log2 of the side of level 0."""
+    per_metre: NDArray[np.float64]
+    """Texels per metre of level 0."""
+
+
+def _lit(nx: float, ny: float, nz: float) -> float:
+    return min(1.0, _AMBIENT + _DIFFUSE * max(0.0, nx + 3.5 * ny + nz))
+
+
+@cache
+def build_scene() -> Scene:
+    """Draw the textures, light them per wall and lay everything out for the kernels."""
+    surfaces = [(w.material, _lit(w.nx, 0, w.nz), True) for w in WALLS]
+    surfaces += [(Material.STUCCO, _lit(0, 1, 0), False), (Material.TILES, _lit(0, -1, 0), False)]
+    images = {m: texture(m) for m in Material}
+    placed: dict[tuple[Material, float, bool], list[int]] = {}
+    chunks: list[NDArray[np.uint32]] = []
+    end = 0
+    for key in dict.fromkeys(surfaces):
+        material, light, is_wall = key
+        placed[key] = []
+        for level in mipmaps(images[material].pixels, light):
+            rgb = level.astype(np.uint32)
+            packed = rgb[..., 0] | rgb[..., 1] << np.uint32(8) | rgb[..., 2] << np.uint32(16)
+            # OpenGL's v = 0 is the bottom row of the image.
+            chunks.append(np.ascontiguousarray(packed[::-1].T).ravel())
+            placed[key].append(end)
+            end += packed.size
+    levels = max(len(starts) for starts in placed.values())
+    offset = [placed[key] + placed[key][-1:] * (levels - len(placed[key])) for key in surfaces]
+    sizes = np.array([images[m].pixels.shape[0] for m, _, _ in surfaces])
+    along_z = np.array([w.x0 == w.x1 for w in WALLS])
+    start = np.array([w.z0 if w.x0 == w.x1 else w.x0 for w in WALLS], dtype=np.float64)
+    stop = np.array([w.z1 if w.x0 == w.x1 else w.x1 for w in WALLS], dtype=np.float64)
+    sign = np.sign(stop - start)
+    return Scene(
+        along_z=along_z,
+        place=np.array([w.x0 if w.x0 == w.x1 else w.z0 for w in WALLS], dtype=np.float64),
+        low=np.minimum(start, stop),
+        high=np.maximum(start, stop),
+        facing=np.array([w.nx + w.nz for w in WALLS], dtype=np.float64),
+        u_start=np.array([w.u0 for w in WALLS]) - sign * start,
+        u_sign=sign,
+        texels=np.concatenate(chunks),
+        offset=np.array(offset, dtype=np.int64),
+        log_size=np.log2(sizes).astype(np.int64),
+        per_metre=np.array([n / images[m].metres for n, (m, _, _) in zip(sizes, surfaces, strict=True)]),
+    )
+
+
+@jit
+def _cast(
+    x: float, z: float, dx: float, dz: float, s: Scene
+) -> tuple[int, float]:
+    """The wall that a ray meets first, and the length of the ray there in units of its direction."""
+    wall, nearest = 0, 1e9
+    for i in range(s.place.shape[0]):
+        if s.along_z[i]:
+            towards, gap, base, slide = dx, s.place[i] - x, z, dz
+        else:
+            towards, gap, base, slide = dz, s.place[i] - z, x, dx
+        if towards * s.facing[i] < 0.0:
+            t = gap / towards
+            if 0.0 < t < nearest:
+                hit = base + t * slide
+                # Neighbouring walls share end points: the slack keeps a ray from slipping through a corner.
+                if s.low[i] - 1e-9 <= hit <= s.high[i] + 1e-9:
+                    wall, nearest = i, t
+    return wall, nearest
+
+
+@jit
+def _level(texels_per_pixel: float, log_size: int) -> int:
+    """The mipmap level whose texels are about as large as a pixel."""
+    level = 0
+    limit = 1.4142135623730951
+    while texels_per_pixel > limit and level < log_size:
+        level += 1
+        limit *= 2.0
+    return level
+
+
+@jit
+def _mix(a: int, b: int, weight: int) -> int:
+    """Blend two packed colours, `weight` of 256 parts of the second: red and blue at once, then green."""
+    keep = 256 - weight
+    outer = (((a & 0xFF00FF) * keep + (b & 0xFF00FF) * weight) >> 8) & 0xFF00FF
+    green = (((a & 0xFF00) * keep + (b & 0xFF00) * weight) >> 8) & 0xFF00
+    return outer | green
+
+
+@jit
+def _sample(texels: NDArray[np.uint32], start: int, bits: int, u: float, v: float) -> int:
+    """Bilinear sample at texel coordinates (u, v) >= 0 of a periodic square of side 2**bits."""
+    # Eight bits of fraction; half a texel less because texel centres lie at one half.
+    iu = int(u * 256.0) + (256 << bits) - 128
+    iv = int(v * 256.0) + (256 << bits) - 128
+    mask = (1 << bits) - 1
+    column0 = start + (((iu >> 8) & mask) << bits)
+    column1 = start + ((((iu >> 8) + 1) & mask) << bits)
+    row0 = (iv >> 8) & mask
+    row1 = ((iv >> 8) + 1) & mask
+    lower = _mix(np.int64(texels[column0 + row0]), np.int64(texels[column1 + row0]), iu & 255)
+    upper = _mix(np.int64(texels[column0 + row1]), np.int64(texels[column1 + row1]), iu & 255)
+    return _mix(lower, upper, iv & 255)
+
+
+@jit
+def _put(out: NDArray[np.uint8], y: int, x: int, colour: int) -> None:
+    out[y, x, 0] = colour & 255
+    out[y, x, 1] = (colour >> 8) & 255
+    out[y, x, 2] = (colour >> 16) & 255
+
+
+@jit
+def _spans(
+    pose: NDArray[np.float64], height: int, width: int, s: Scene
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Per image column: the wall it shows, and that wall's depth, top row, bottom row (fractional) and u in metres.
+
+    The last value is how many metres of wall one pixel spans sideways.
+    """
+    focal = 0.5 * height / _SLOPE
+    forward_x, forward_z = math.cos(pose[2]), -math.sin(pose[2])
+    right_x, right_z = -forward_z, forward_x
+    walls = np.empty(width, dtype=np.int64)
+    spans = np.empty((width, 5))
+    for i in range(width):
+        side = (i + 0.5 - 0.5 * width) / focal
+        dx, dz = forward_x + side * right_x, forward_z + side * right_z
+        wall, depth = _cast(pose[0], pose[1], dx, dz, s)
+        walls[i] = wall
+        if s.along_z[wall]:
+            hit, stretch = pose[1] + depth * dz, right_z - right_x * dz / dx
+        else:
+            hit, stretch = pose[0] + depth * dx, right_x - right_z * dx / dz
+        spans[i, 0] = depth
+        spans[i, 1] = 0.5 * height - focal * _CEILING / depth
+        spans[i, 2] = 0.5 * height + focal * CAMERA_HEIGHT / depth
+        spans[i, 3] = max(s.u_start[wall] + s.u_sign[wall] * hit, 0.0)
+        spans[i, 4] = abs(stretch) * depth / focal
+    return walls, spans
+
+
+@jit
+def _draw_planes(out: NDArray[np.uint8], pose: NDArray[np.float64], spans: NDArray[np.float64], s: Scene) -> None:
+    """Draw floor and ceiling where no wall covers a pixel completely."""
+    height, width = out.shape[0], out.shape[1]
+    focal = 0.5 * height / _SLOPE
+    cos, sin = math.cos(pose[2]), math.sin(pose[2])
+    lowest_top, highest_bottom = spans[:, 1].max(), spans[:, 2].min()
+    for y in range(height):
+        below = 2 * y >= height
+        if (below and y + 1 <= highest_bottom) or (not below and y >= lowest_top):
+            continue
+        surface = _FLOOR if below else _ROOF
+        drop = CAMERA_HEIGHT if below else _CEILING
+        depth = drop * focal / abs(y + 0.5 - 0.5 * height)
+        pixel = depth / focal
+        level = _level(s.per_metre[surface] * pixel * max(1.0, depth / drop), s.log_size[surface])
+        bits = s.log_size[surface] - level
+        start = s.offset[surface, level]
+        scale = s.per_metre[surface] / (1 << level)
+        left = pixel * (0.5 - 0.5 * width)
+        u, v = (pose[0] + depth * cos + left * sin) * scale, (pose[1] - depth * sin + left * cos) * scale
+        du, dv = pixel * sin * scale, pixel * cos * scale
+        for x in range(width):
+            if y + 1 > spans[x, 2] if below else y < spans[x, 1]:
+                _put(out, y, x, _sample(s.texels, start, bits, max(u + x * du, 0.0), max(v + x * dv, 0.0)))
+
+
+@jit
+def _draw_walls(
+    out: NDArray[np.uint8], walls: NDArray[np.int64], spans: NDArray[np.float64], s: Scene
+) -> None:
+    """Draw the wall of each column over the planes, blending its first and last pixel with what they cover."""
+    height, width = out.shape[0], out.shape[1]
+    focal = 0.5 * height / _SLOPE
+    for x in range(width):
+        wall = walls[x]
+        top, bottom = spans[x, 1], spans[x, 2]
+        pixel = spans[x, 0] / focal
+        level = _level(s.per_metre[wall] * max(pixel, spans[x, 4]), s.log_size[wall])
+        bits = s.log_size[wall] - level
+        start = s.offset[wall, level]
+        scale = s.per_metre[wall] / (1 << level)
+        u = spans[x, 3] * scale
+        dv = pixel * scale
+        for y in range(max(int(math.floor(top)), 0), min(int(math.ceil(bottom)), height)):
+            colour = _sample(s.texels, start, bits, u, max((bottom - y - 0.5) * dv, 0.0))
+            covered = min(bottom, y + 1.0) - max(top, float(y))
+            if covered < 1.0:
+                under = out[y, x, 0] | np.int64(out[y, x, 1]) << 8 | np.int64(out[y, x, 2]) << 16
+                colour = _mix(under, colour, int(covered * 256.0))
+            _put(out, y, x, colour)
+
+
+@jit
+def _render_rows(
+    out: NDArray[np.uint8], pose: NDArray[np.float64], rows: NDArray[np.int64], s: Scene
+) -> None:
+    for row in rows:
+        walls, spans = _spans(pose[row], out.shape[1], out.shape[2], s)
+        _draw_planes(out[row], pose[row], spans, s)
+        _draw_walls(out[row], walls, spans, s)
+
+
+@jit
+def _scramble(value: int) -> int:
+    """Sixty-four well mixed bits from a counter (the finaliser of SplitMix64)."""
+    bits = np.uint64(value)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+@jit
+def _noise_rows(
+    out: NDArray[np.uint8], pose: NDArray[np.float64], keys: NDArray[np.uint64], shown: NDArray[np.bool_],
+    rows: NDArray[np.int64], s: Scene,
+) -> None:
+    height, width = out.shape[1], out.shape[2]
+    for row in rows:
+        walls, spans = _spans(pose[row], height, width, s)
+        shown[row] = False
+        for x in range(width):
+            if walls[x] != _NOISE_WALL:
+                continue
+            first = max(int(math.ceil(spans[x, 1] - 0.5)), 0)
+            last = min(int(math.ceil(spans[x, 2] - 0.5)), height)
+            shown[row] = shown[row] or last > first
+            for y in range(first, last):
+                counter = np.uint64(y * width + x + 1) * np.uint64(0x9E3779B97F4A7C15)
+                _put(out[row], y, x, np.int64(_scramble(keys[row] + counter) & np.uint64(0xFFFFFF)))
+
+
+@jit
+def _image_rows(
+    out: NDArray[np.uint8], images: NDArray[np.uint8], index: NDArray[np.int64], rows: NDArray[np.int64]
+) -> None:
+    height, width = out.shape[1], out.shape[2]
+    tall, wide = images.shape[1], images.shape[2]
+    for row in rows:
+        picture = images[index[row]]
+        for y in range(height):
+            v = min(max((y + 0.5) * tall / height - 0.5, 0.0), tall - 1.0)
+            y0 = int(v)
+            y1 = min(y0 + 1, tall - 1)
+            b = int((v - y0) * 256.0)
+            for x in range(width):
+                u = min(max((x + 0.5) * wide / width - 0.5, 0.0), wide - 1.0)
+                x0 = int(u)
+                x1 = min(x0 + 1, wide - 1)
+                a = int((u - x0) * 256.0)
+                for c in range(3):
+                    upper = picture[y0, x0, c] * (256 - a) + picture[y0, x1, c] * a
+                    lower = picture[y1, x0, c] * (256 - a) + picture[y1, x1, c] * a
+                    out[row, y, x, c] = (upper * (256 - b) + lower * b + 32768) >> 16
+
+
+class MazeRenderer:
+    """Draws frames of the maze for a batch of poses (rows, 3: x, z, heading), over a few threads."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = default_threads() if threads is None else threads
+        if self.threads < 1:
+            raise ValueError(f"threads must be at least 1, got {threads}")
+        self._scene = build_scene()
+        self._pool: tuple[int, ThreadPoolExecutor] | None = None
+
+    def render(
+        self, out: NDArray[np.uint8], pose: NDArray[np.float64], rows: NDArray[np.int64]
+    ) -> None:
+        """Draw the view from `pose` into `out` (rows, height, width, 3) for the given rows."""
+        self._split(rows, lambda part: _render_rows(out, pose, part, self._scene))
+
+    def paint_noise(
+        self, out: NDArray[np.uint8], pose: NDArray[np.float64], keys: NDArray[np.uint64], rows: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Fill the noise wall with random pixels, a function of the row's key; tell in which rows it is in view."""
+        shown = np.zeros(len(pose), dtype=np.bool_)
+        self._split(rows, lambda part: _noise_rows(out, pose, keys, shown, part, self._scene))
+        return shown
+
+    def paint_images(
+        self, out: NDArray[np.uint8], images: NDArray[np.uint8], index: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> None:
+        """Replace the given rows by `images[index[row]]`, stretched bilinearly to the frame."""
+        self._split(rows, lambda part: _image_rows(out, images, index, part))
+
+    def _split(self, rows: NDArray[np.int64], work: Callable[[NDArray[np.int64]], None]) -> None:
+        parts = min(self.threads, len(rows))
+        if parts <= 1:
+            if parts:
+                work(rows)
+            return
+        # Threads do not survive a fork: a child process needs a pool of its own.
+        if self._pool is None or self._pool[0] != os.getpid():
+            self._pool = (os.getpid(), ThreadPoolExecutor(self.threads - 1, thread_name_prefix="maze"))
+        chunks = [rows[i::parts] for i in range(parts)]
+        futures = [self._pool[1].submit(work, chunk) for chunk in chunks[1:]]
+        work(chunks[0])
+        for future in futures:
+            future.result()
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None and self._pool[0] == os.getpid():
+            self._pool[1].shutdown()
+        self._pool = None
