@@ -112,12 +112,15 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
         reward, terminated, truncated, any_done = self._step_rows(self._checked_actions(actions), None)
         observation, info = self._observe(), self._info()
         if any_done:
-            done = terminated | truncated
-            if self.autoreset_mode is AutoresetMode.SAME_STEP:
-                info = self._reset_in_same_step(done, observation, info)
-            else:
-                self._pending, self._any_pending = done, True
+            info = self._end_episodes(terminated | truncated, observation, info)
         return observation, reward, terminated, truncated, info
+
+    def _end_episodes(self, done: Mask, observation: Array, info: dict[str, Array]) -> dict[str, Any]:
+        """Restart the ended rows now (SAME_STEP, changing `observation`) or leave them to the next step."""
+        if self.autoreset_mode is AutoresetMode.SAME_STEP:
+            return self._reset_in_same_step(done, observation, info)
+        self._pending, self._any_pending = done, True
+        return info
 
     def _step_with_pending(self, actions: Array) -> tuple[Array, Rewards, Mask, Mask, dict[str, Any]]:
         """A step of NEXT_STEP autoreset in which some rows begin a new episode instead of acting."""
@@ -215,9 +218,10 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
 
     def _checked_actions(self, actions: Array) -> Array:
         """The actions, after an error that says what was expected if they are not in the action space."""
-        if not self.action_space.contains(actions):
-            raise invalid_action(actions, self.action_space)
-        return actions
+        array = np.asarray(actions)
+        if not self.action_space.contains(array):
+            raise invalid_action(array, self.action_space)
+        return array
 
     def render(self) -> tuple[Array, ...]:
         """One RGB picture per row (render_mode="rgb_array")."""
@@ -241,9 +245,7 @@ class SingleEnv(gym.Env[Array, Any]):
         self.render_mode = batch.render_mode
         self.num_cells = batch.num_cells
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         """Begin a new episode."""
         super().reset(seed=seed)
         observation, info = self.batch.reset(seed=seed)
