@@ -27,4 +27,4 @@ def jit(function: F) -> F:
 
 def default_threads() -> int:
     """Threads to use: what numba would, so that `NUMBA_NUM_THREADS` is respected."""
-    return int(numba.config.NUMBA_NUM_THREADS)
+    return int(vars(numba.config)["NUMBA_NUM_THREADS"])

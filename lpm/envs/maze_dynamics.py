@@ -43,7 +43,7 @@ def _advance_one(pose: NDArray[np.float64], action: int, segments: NDArray[np.fl
         pose[2] += TURN_STEP
     elif action == _TURN_RIGHT:
         pose[2] -= TURN_STEP
-    elif action == _FORWARD or action == _BACK:
+    elif action in (_FORWARD, _BACK):
         step = FORWARD_STEP if action == _FORWARD else -FORWARD_STEP
         x = pose[0] + math.cos(pose[2]) * step
         z = pose[1] - math.sin(pose[2]) * step

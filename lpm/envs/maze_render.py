@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,11 @@ _CEILING = WALL_HEIGHT - CAMERA_HEIGHT
 # light really is a direction, (1, 3.5, 1).
 _AMBIENT, _DIFFUSE = 0.65, 0.7 / math.sqrt(1 + 3.5**2 + 1)
 _FLOOR, _ROOF, _NOISE_WALL = len(WALLS), len(WALLS) + 1, NOISE_WALL
+
+
+_1, _2, _3, _8, _16, _255 = (np.uint64(n) for n in (1, 2, 3, 8, 16, 255))
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_RED_BLUE, _GREEN = np.uint64(0xFF00FF), np.uint64(0x00FF00)
 
 
 class Scene(NamedTuple):
@@ -59,14 +65,14 @@ def _lit(nx: float, ny: float, nz: float) -> float:
 @cache
 def build_scene() -> Scene:
     """Draw the textures, light them per wall and lay everything out for the kernels."""
-    surfaces = [(w.material, _lit(w.nx, 0, w.nz), True) for w in WALLS]
-    surfaces += [(Material.STUCCO, _lit(0, 1, 0), False), (Material.TILES, _lit(0, -1, 0), False)]
+    surfaces = [(w.material, _lit(w.nx, 0, w.nz)) for w in WALLS]
+    surfaces += [(Material.STUCCO, _lit(0, 1, 0)), (Material.TILES, _lit(0, -1, 0))]
     images = {m: texture(m) for m in Material}
-    placed: dict[tuple[Material, float, bool], list[int]] = {}
+    placed: dict[tuple[Material, float], list[int]] = {}
     chunks: list[NDArray[np.uint32]] = []
     end = 0
     for key in dict.fromkeys(surfaces):
-        material, light, is_wall = key
+        material, light = key
         placed[key] = []
         for level in mipmaps(images[material].pixels, light):
             rgb = level.astype(np.uint32)
@@ -77,7 +83,7 @@ def build_scene() -> Scene:
             end += packed.size
     levels = max(len(starts) for starts in placed.values())
     offset = [placed[key] + placed[key][-1:] * (levels - len(placed[key])) for key in surfaces]
-    sizes = np.array([images[m].pixels.shape[0] for m, _, _ in surfaces])
+    sizes = np.array([images[m].pixels.shape[0] for m, _ in surfaces])
     along_z = np.array([w.x0 == w.x1 for w in WALLS])
     start = np.array([w.z0 if w.x0 == w.x1 else w.x0 for w in WALLS], dtype=np.float64)
     stop = np.array([w.z1 if w.x0 == w.x1 else w.x1 for w in WALLS], dtype=np.float64)
@@ -93,14 +99,12 @@ def build_scene() -> Scene:
         texels=np.concatenate(chunks),
         offset=np.array(offset, dtype=np.int64),
         log_size=np.log2(sizes).astype(np.int64),
-        per_metre=np.array([n / images[m].metres for n, (m, _, _) in zip(sizes, surfaces, strict=True)]),
+        per_metre=np.array([n / images[m].metres for n, (m, _) in zip(sizes, surfaces, strict=True)]),
     )
 
 
 @jit
-def _cast(
-    x: float, z: float, dx: float, dz: float, s: Scene
-) -> tuple[int, float]:
+def _cast(x: float, z: float, dx: float, dz: float, s: Scene) -> tuple[int, float]:
     """The wall that a ray meets first, and the length of the ray there in units of its direction."""
     wall, nearest = 0, 1e9
     for i in range(s.place.shape[0]):
@@ -130,35 +134,35 @@ def _level(texels_per_pixel: float, log_size: int) -> int:
 
 
 @jit
-def _mix(a: int, b: int, weight: int) -> int:
+def _mix(a: np.uint64, b: np.uint64, weight: np.uint64) -> np.uint64:
     """Blend two packed colours, `weight` of 256 parts of the second: red and blue at once, then green."""
-    keep = 256 - weight
-    outer = (((a & 0xFF00FF) * keep + (b & 0xFF00FF) * weight) >> 8) & 0xFF00FF
-    green = (((a & 0xFF00) * keep + (b & 0xFF00) * weight) >> 8) & 0xFF00
-    return outer | green
+    keep = np.uint64(256) - weight
+    outer = (a & _RED_BLUE) * keep + (b & _RED_BLUE) * weight
+    green = (a & _GREEN) * keep + (b & _GREEN) * weight
+    return ((outer >> _8) & _RED_BLUE) | ((green >> _8) & _GREEN)
 
 
 @jit
-def _sample(texels: NDArray[np.uint32], start: int, bits: int, u: float, v: float) -> int:
-    """Bilinear sample at texel coordinates (u, v) >= 0 of a periodic square of side 2**bits."""
-    # Eight bits of fraction; half a texel less because texel centres lie at one half.
-    iu = int(u * 256.0) + (256 << bits) - 128
-    iv = int(v * 256.0) + (256 << bits) - 128
-    mask = (1 << bits) - 1
-    column0 = start + (((iu >> 8) & mask) << bits)
-    column1 = start + ((((iu >> 8) + 1) & mask) << bits)
-    row0 = (iv >> 8) & mask
-    row1 = ((iv >> 8) + 1) & mask
-    lower = _mix(np.int64(texels[column0 + row0]), np.int64(texels[column1 + row0]), iu & 255)
-    upper = _mix(np.int64(texels[column0 + row1]), np.int64(texels[column1 + row1]), iu & 255)
-    return _mix(lower, upper, iv & 255)
+def _sample(texels: NDArray[np.uint32], start: np.uint64, bits: np.uint64, u: int, v: int) -> np.uint64:
+    """Bilinear sample at texel coordinates (u, v), in 1/65536 of a texel, of a periodic square of side 2**bits."""
+    # Unsigned throughout: numba then leaves out its handling of negative indices.
+    iu, iv = np.uint64(u), np.uint64(v)
+    mask = (_1 << bits) - _1
+    column0 = start + (((iu >> _16) & mask) << bits)
+    column1 = start + ((((iu >> _16) + _1) & mask) << bits)
+    row0 = (iv >> _16) & mask
+    row1 = ((iv >> _16) + _1) & mask
+    weight = (iu >> _8) & _255
+    lower = _mix(np.uint64(texels[column0 + row0]), np.uint64(texels[column1 + row0]), weight)
+    upper = _mix(np.uint64(texels[column0 + row1]), np.uint64(texels[column1 + row1]), weight)
+    return _mix(lower, upper, (iv >> _8) & _255)
 
 
 @jit
-def _put(out: NDArray[np.uint8], y: int, x: int, colour: int) -> None:
-    out[y, x, 0] = colour & 255
-    out[y, x, 1] = (colour >> 8) & 255
-    out[y, x, 2] = (colour >> 16) & 255
+def _put(out: NDArray[np.uint8], at: np.uint64, colour: np.uint64) -> None:
+    out[at] = colour & _255
+    out[at + _1] = (colour >> _8) & _255
+    out[at + _2] = (colour >> _16) & _255
 
 
 @jit
@@ -173,7 +177,7 @@ def _spans(
     forward_x, forward_z = math.cos(pose[2]), -math.sin(pose[2])
     right_x, right_z = -forward_z, forward_x
     walls = np.empty(width, dtype=np.int64)
-    spans = np.empty((width, 5))
+    spans = np.empty((5, width))
     for i in range(width):
         side = (i + 0.5 - 0.5 * width) / focal
         dx, dz = forward_x + side * right_x, forward_z + side * right_z
@@ -183,104 +187,121 @@ def _spans(
             hit, stretch = pose[1] + depth * dz, right_z - right_x * dz / dx
         else:
             hit, stretch = pose[0] + depth * dx, right_x - right_z * dx / dz
-        spans[i, 0] = depth
-        spans[i, 1] = 0.5 * height - focal * _CEILING / depth
-        spans[i, 2] = 0.5 * height + focal * CAMERA_HEIGHT / depth
-        spans[i, 3] = max(s.u_start[wall] + s.u_sign[wall] * hit, 0.0)
-        spans[i, 4] = abs(stretch) * depth / focal
+        spans[0, i] = depth
+        spans[1, i] = 0.5 * height - focal * _CEILING / depth
+        spans[2, i] = 0.5 * height + focal * CAMERA_HEIGHT / depth
+        spans[3, i] = max(s.u_start[wall] + s.u_sign[wall] * hit, 0.0)
+        spans[4, i] = abs(stretch) * depth / focal
     return walls, spans
 
 
 @jit
-def _draw_planes(out: NDArray[np.uint8], pose: NDArray[np.float64], spans: NDArray[np.float64], s: Scene) -> None:
+def _draw_planes(
+    out: NDArray[np.uint8], height: int, width: int, pose: NDArray[np.float64], spans: NDArray[np.float64], s: Scene
+) -> None:
     """Draw floor and ceiling where no wall covers a pixel completely."""
-    height, width = out.shape[0], out.shape[1]
     focal = 0.5 * height / _SLOPE
     cos, sin = math.cos(pose[2]), math.sin(pose[2])
-    lowest_top, highest_bottom = spans[:, 1].max(), spans[:, 2].min()
+    lowest_top, highest_bottom = spans[1].max(), spans[2].min()
     for y in range(height):
         below = 2 * y >= height
         if (below and y + 1 <= highest_bottom) or (not below and y >= lowest_top):
             continue
         surface = _FLOOR if below else _ROOF
         drop = CAMERA_HEIGHT if below else _CEILING
+        edge = spans[2] if below else spans[1]
         depth = drop * focal / abs(y + 0.5 - 0.5 * height)
         pixel = depth / focal
         level = _level(s.per_metre[surface] * pixel * max(1.0, depth / drop), s.log_size[surface])
-        bits = s.log_size[surface] - level
-        start = s.offset[surface, level]
-        scale = s.per_metre[surface] / (1 << level)
+        bits = np.uint64(s.log_size[surface] - level)
+        start = np.uint64(s.offset[surface, level])
+        scale = s.per_metre[surface] / (1 << level) * 65536.0
         left = pixel * (0.5 - 0.5 * width)
-        u, v = (pose[0] + depth * cos + left * sin) * scale, (pose[1] - depth * sin + left * cos) * scale
-        du, dv = pixel * sin * scale, pixel * cos * scale
+        # Texel centres lie at one half, hence the shift by half a texel.
+        u = int((pose[0] + depth * cos + left * sin) * scale) - 32768
+        v = int((pose[1] - depth * sin + left * cos) * scale) - 32768
+        du, dv = int(pixel * sin * scale), int(pixel * cos * scale)
+        at = np.uint64(y * width) * _3
         for x in range(width):
-            if y + 1 > spans[x, 2] if below else y < spans[x, 1]:
-                _put(out, y, x, _sample(s.texels, start, bits, max(u + x * du, 0.0), max(v + x * dv, 0.0)))
+            if y + 1 > edge[x] if below else y < edge[x]:
+                _put(out, at, _sample(s.texels, start, bits, u, v))
+            at += _3
+            u += du
+            v += dv
 
 
 @jit
 def _draw_walls(
-    out: NDArray[np.uint8], walls: NDArray[np.int64], spans: NDArray[np.float64], s: Scene
+    out: NDArray[np.uint8], height: int, width: int, walls: NDArray[np.int64], spans: NDArray[np.float64], s: Scene
 ) -> None:
     """Draw the wall of each column over the planes, blending its first and last pixel with what they cover."""
-    height, width = out.shape[0], out.shape[1]
     focal = 0.5 * height / _SLOPE
+    stride = np.uint64(width) * _3
     for x in range(width):
         wall = walls[x]
-        top, bottom = spans[x, 1], spans[x, 2]
-        pixel = spans[x, 0] / focal
-        level = _level(s.per_metre[wall] * max(pixel, spans[x, 4]), s.log_size[wall])
-        bits = s.log_size[wall] - level
-        start = s.offset[wall, level]
-        scale = s.per_metre[wall] / (1 << level)
-        u = spans[x, 3] * scale
-        dv = pixel * scale
-        for y in range(max(int(math.floor(top)), 0), min(int(math.ceil(bottom)), height)):
-            colour = _sample(s.texels, start, bits, u, max((bottom - y - 0.5) * dv, 0.0))
-            covered = min(bottom, y + 1.0) - max(top, float(y))
-            if covered < 1.0:
-                under = out[y, x, 0] | np.int64(out[y, x, 1]) << 8 | np.int64(out[y, x, 2]) << 16
-                colour = _mix(under, colour, int(covered * 256.0))
-            _put(out, y, x, colour)
+        top, bottom = spans[1, x], spans[2, x]
+        pixel = spans[0, x] / focal
+        level = _level(s.per_metre[wall] * max(pixel, spans[4, x]), s.log_size[wall])
+        bits = np.uint64(s.log_size[wall] - level)
+        start = np.uint64(s.offset[wall, level])
+        scale = s.per_metre[wall] / (1 << level) * 65536.0
+        first, last = max(math.floor(top), 0), min(math.ceil(bottom), height)
+        u = int(spans[3, x] * scale) - 32768
+        v = int((bottom - first - 0.5) * pixel * scale) - 32768
+        dv = int(pixel * scale)
+        at = np.uint64(first * width + x) * _3
+        for y in range(first, last):
+            colour = _sample(s.texels, start, bits, u, v)
+            if y < top or y + 1 > bottom:
+                covered = min(bottom, y + 1.0) - max(top, float(y))
+                under = np.uint64(out[at]) | np.uint64(out[at + _1]) << _8 | np.uint64(out[at + _2]) << _16
+                colour = _mix(under, colour, np.uint64(covered * 256.0))
+            _put(out, at, colour)
+            at += stride
+            v -= dv
 
 
 @jit
-def _render_rows(
-    out: NDArray[np.uint8], pose: NDArray[np.float64], rows: NDArray[np.int64], s: Scene
-) -> None:
+def _render_rows(out: NDArray[np.uint8], pose: NDArray[np.float64], rows: NDArray[np.int64], s: Scene) -> None:
+    height, width = out.shape[1], out.shape[2]
     for row in rows:
-        walls, spans = _spans(pose[row], out.shape[1], out.shape[2], s)
-        _draw_planes(out[row], pose[row], spans, s)
-        _draw_walls(out[row], walls, spans, s)
+        walls, spans = _spans(pose[row], height, width, s)
+        frame = out[row].reshape(-1)
+        _draw_planes(frame, height, width, pose[row], spans, s)
+        _draw_walls(frame, height, width, walls, spans, s)
 
 
 @jit
-def _scramble(value: int) -> int:
+def _scramble(value: np.uint64) -> np.uint64:
     """Sixty-four well mixed bits from a counter (the finaliser of SplitMix64)."""
-    bits = np.uint64(value)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))
 
 
 @jit
 def _noise_rows(
-    out: NDArray[np.uint8], pose: NDArray[np.float64], keys: NDArray[np.uint64], shown: NDArray[np.bool_],
-    rows: NDArray[np.int64], s: Scene,
+    out: NDArray[np.uint8],
+    pose: NDArray[np.float64],
+    keys: NDArray[np.uint64],
+    shown: NDArray[np.bool_],
+    rows: NDArray[np.int64],
+    s: Scene,
 ) -> None:
     height, width = out.shape[1], out.shape[2]
     for row in rows:
         walls, spans = _spans(pose[row], height, width, s)
+        frame = out[row].reshape(-1)
         shown[row] = False
         for x in range(width):
             if walls[x] != _NOISE_WALL:
                 continue
-            first = max(int(math.ceil(spans[x, 1] - 0.5)), 0)
-            last = min(int(math.ceil(spans[x, 2] - 0.5)), height)
+            first = max(math.ceil(spans[1, x] - 0.5), 0)
+            last = min(math.ceil(spans[2, x] - 0.5), height)
             shown[row] = shown[row] or last > first
             for y in range(first, last):
-                counter = np.uint64(y * width + x + 1) * np.uint64(0x9E3779B97F4A7C15)
-                _put(out[row], y, x, np.int64(_scramble(keys[row] + counter) & np.uint64(0xFFFFFF)))
+                pixel = np.uint64(y * width + x)
+                _put(frame, pixel * _3, _scramble(keys[row] + (pixel + _1) * _GOLDEN))
 
 
 @jit
@@ -289,6 +310,14 @@ def _image_rows(
 ) -> None:
     height, width = out.shape[1], out.shape[2]
     tall, wide = images.shape[1], images.shape[2]
+    left = np.empty(width, dtype=np.uint64)
+    share = np.empty(width, dtype=np.int64)
+    for x in range(width):
+        u = min(max((x + 0.5) * wide / width - 0.5, 0.0), wide - 1.0)
+        left[x] = np.uint64(u)
+        share[x] = int((u - math.floor(u)) * 256.0)
+    # One row of the image, blended from two, with its last pixel doubled so that x + 1 always exists.
+    line = np.empty((wide + 1, 3), dtype=np.int64)
     for row in rows:
         picture = images[index[row]]
         for y in range(height):
@@ -296,15 +325,15 @@ def _image_rows(
             y0 = int(v)
             y1 = min(y0 + 1, tall - 1)
             b = int((v - y0) * 256.0)
-            for x in range(width):
-                u = min(max((x + 0.5) * wide / width - 0.5, 0.0), wide - 1.0)
-                x0 = int(u)
-                x1 = min(x0 + 1, wide - 1)
-                a = int((u - x0) * 256.0)
+            for x in range(wide):
                 for c in range(3):
-                    upper = picture[y0, x0, c] * (256 - a) + picture[y0, x1, c] * a
-                    lower = picture[y1, x0, c] * (256 - a) + picture[y1, x1, c] * a
-                    out[row, y, x, c] = (upper * (256 - b) + lower * b + 32768) >> 16
+                    line[x, c] = picture[y0, x, c] * (256 - b) + picture[y1, x, c] * b
+            line[wide] = line[wide - 1]
+            for x in range(width):
+                x0, a = left[x], share[x]
+                for c in range(3):
+                    blend = line[x0, c] * (256 - a) + line[x0 + _1, c] * a
+                    out[row, y, x, c] = (blend + 32768) >> 16
 
 
 class MazeRenderer:
@@ -317,9 +346,7 @@ class MazeRenderer:
         self._scene = build_scene()
         self._pool: tuple[int, ThreadPoolExecutor] | None = None
 
-    def render(
-        self, out: NDArray[np.uint8], pose: NDArray[np.float64], rows: NDArray[np.int64]
-    ) -> None:
+    def render(self, out: NDArray[np.uint8], pose: NDArray[np.float64], rows: NDArray[np.int64]) -> None:
         """Draw the view from `pose` into `out` (rows, height, width, 3) for the given rows."""
         self._split(rows, lambda part: _render_rows(out, pose, part, self._scene))
 
@@ -346,7 +373,8 @@ class MazeRenderer:
         # Threads do not survive a fork: a child process needs a pool of its own.
         if self._pool is None or self._pool[0] != os.getpid():
             self._pool = (os.getpid(), ThreadPoolExecutor(self.threads - 1, thread_name_prefix="maze"))
-        chunks = [rows[i::parts] for i in range(parts)]
+        bounds = [i * len(rows) // parts for i in range(parts + 1)]
+        chunks = [rows[a:b] for a, b in pairwise(bounds)]
         futures = [self._pool[1].submit(work, chunk) for chunk in chunks[1:]]
         work(chunks[0])
         for future in futures:

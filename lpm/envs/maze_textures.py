@@ -40,7 +40,8 @@ def _grain(rng: np.random.Generator, size: int, wide: int, tall: int) -> Image:
 
 def _colour(shade: Image, mean: tuple[float, float, float], tint: tuple[float, float, float]) -> Image:
     centred = shade - shade.mean()
-    return np.asarray(mean) + centred[..., None] * np.asarray(tint)
+    coloured: Image = np.array(mean) + centred[..., None] * np.array(tint)
+    return coloured
 
 
 def _cardboard(rng: np.random.Generator, size: int) -> Image:

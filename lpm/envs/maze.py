@@ -1,0 +1,267 @@
+"""The paper's three-room maze with a noisy TV, seen through a camera, stepped and drawn as one batch.
+
+Two arms hang on a corridor (`maze_geometry`); there is no goal and the reward is always 0: what counts is how many
+0.25 m cells the agent has visited. The release differs from the paper in places; the paper is the default here and
+the release is an option: 160 x 120 pixels (release: `width=80, height=60`), no sticky actions (release:
+`sticky=0.25`), and one kind of noise at a time (in the release, the action condition shows both).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, Literal, Protocol
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import AutoresetMode
+from numpy.typing import ArrayLike, NDArray
+
+from lpm.envs.drawing import blank, disc, line, rectangle
+from lpm.envs.maze_dynamics import advance
+from lpm.envs.maze_geometry import (
+    GRID,
+    MAZE_CELLS,
+    NOISE_WALL,
+    REACHABLE_CELLS,
+    ROOMS,
+    START,
+    WALLS,
+    Action,
+    cell_index,
+    wall_segments,
+)
+from lpm.envs.maze_render import MazeRenderer
+from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv
+
+Noise = Literal["none", "state", "action"]
+BackendName = Literal["numba", "miniworld"]
+
+_NEVER: Final = -1
+
+
+class Backend(Protocol):
+    """What moves the agent and draws its view."""
+
+    def advance(self, pose: NDArray[np.float64], action: NDArray[np.int64]) -> None:
+        """Apply one action per row to `pose`, in place."""
+
+    def render(self, out: NDArray[np.uint8], pose: NDArray[np.float64], rows: NDArray[np.int64]) -> None:
+        """Draw the given rows into `out`."""
+
+
+class _Compiled:
+    """Our own simulation."""
+
+    def __init__(self, renderer: MazeRenderer) -> None:
+        self._segments = wall_segments()
+        self.render = renderer.render
+
+    def advance(self, pose: NDArray[np.float64], action: NDArray[np.int64]) -> None:
+        advance(pose, action, self._segments)
+
+
+class NMazeVector(BatchedEnv):
+    """A batch of mazes; `gymnasium.make_vec("lpm/NMaze-v0", ...)` gives this.
+
+    `info` holds "cell" (index in the 72 x 48 grid), "noise" (does the frame show noise?), "pose" (x, z, heading) and
+    "executed" (the action that took effect; -1 after a reset).
+
+    >>> envs = NMazeVector(num_envs=2, width=80, height=60)
+    >>> frames, info = envs.reset(seed=0)
+    >>> frames.shape, info["cell"].tolist(), info["pose"][0, :2].tolist()
+    ((2, 60, 80, 3), [388, 388], [2.0, 1.0])
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 30}  # type: ignore[misc]
+    num_cells = GRID[0] * GRID[1]
+    maze_cells: ClassVar[int] = MAZE_CELLS
+    """Cells of the whole maze, the paper's denominator."""
+    reachable_cells: ClassVar[int] = REACHABLE_CELLS
+    """Cells that the centre of the agent can be in."""
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        noise: Noise = "none",
+        width: int = 160,
+        height: int = 120,
+        sticky: float = 0.0,
+        max_steps: int | None = None,
+        images: ArrayLike | None = None,
+        backend: BackendName = "numba",
+        threads: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
+    ) -> None:
+        """Set up the maze.
+
+        `noise`: "state" fills the wall between the arms with new random pixels at every step; "action" answers an
+        idle action with a random image from `images`, (n, h, w, 3) uint8 (default: CIFAR-10), stretched to the
+        frame, while the pose stays. `sticky`: probability that the last executed action is executed again instead
+        of the chosen one. `max_steps`: truncate an episode after so many steps (default: never, as in the paper).
+        `threads`: for drawing (default: numba's number). `backend="miniworld"` simulates and draws with Farama's
+        Miniworld: slow, only for checks.
+        """
+        if noise not in ("none", "state", "action"):
+            raise ValueError(f'noise must be "none", "state" or "action", got {noise!r}')
+        if not 0.0 <= sticky <= 1.0:
+            raise ValueError(f"sticky must be a probability in [0, 1], got {sticky}")
+        if max_steps is not None and max_steps < 1:
+            raise ValueError(f"max_steps must be at least 1 or None, got {max_steps}")
+        if width < 8 or height < 8:
+            raise ValueError(f"width and height must be at least 8 pixels, got {width} x {height}")
+        if images is not None and noise != "action":
+            raise ValueError(f'images are shown only with noise="action", got noise={noise!r}')
+        space = Box(0, 255, (height, width, 3), np.uint8)
+        super().__init__(num_envs, space, Discrete(len(Action)), autoreset_mode, render_mode)
+        self.images_source = "none"
+        self._images = np.zeros((0, 1, 1, 3), dtype=np.uint8)
+        if noise == "action":
+            self._images, self.images_source = _load_images(images)
+        self._noise, self._sticky, self._max_steps = noise, sticky, max_steps
+        self._renderer = MazeRenderer(threads)
+        self._backend = _make_backend(backend, self._renderer, width, height)
+        self._all = np.arange(num_envs)
+        self._pose = np.tile(np.array(START), (num_envs, 1))
+        self._executed = np.full(num_envs, _NEVER, dtype=np.int64)
+        self._steps = np.zeros(num_envs, dtype=np.int64)
+        self._key = np.zeros(num_envs, dtype=np.uint64)
+        self._image = np.full(num_envs, _NEVER, dtype=np.int64)
+        self._shows_noise = np.zeros(num_envs, dtype=np.bool_)
+
+    def _reset_rows(self, rows: Mask) -> None:
+        self._pose[rows] = START
+        self._executed[rows] = _NEVER
+        self._steps[rows] = 0
+        self._image[rows] = _NEVER
+        if self._noise == "state":
+            self._key[rows] = self.noise_rng.bits(rows, 1)[:, 0]
+
+    def _step_rows(self, actions: Array, active: Mask | None) -> Outcome:
+        rows = self._all if active is None else np.flatnonzero(active)
+        executed = np.asarray(actions, dtype=np.int64)[rows]
+        if self._sticky > 0.0:
+            last = self._executed[rows]
+            repeat = (self.noise_rng.uniform(rows, 1)[:, 0] < self._sticky) & (last != _NEVER)
+            executed = np.where(repeat, last, executed)
+        self._executed[rows] = executed
+        pose = self._pose[rows]
+        self._backend.advance(pose, executed)
+        self._pose[rows] = pose
+        self._steps[rows] += 1
+        if self._noise == "state":
+            self._key[rows] = self.noise_rng.bits(rows, 1)[:, 0]
+        elif self._noise == "action":
+            idle = rows[executed == Action.IDLE]
+            self._image[rows] = _NEVER
+            self._image[idle] = self.noise_rng.integers(idle, len(self._images))
+        truncated = np.zeros(self.num_envs, dtype=np.bool_)
+        if self._max_steps is not None:
+            truncated[rows] = self._steps[rows] >= self._max_steps
+        reward, terminated = np.zeros(self.num_envs), np.zeros(self.num_envs, dtype=np.bool_)
+        return reward, terminated, truncated, bool(truncated.any())
+
+    def _observe(self, rows: Mask | None = None, out: Array | None = None) -> Array:
+        frames = np.empty(self.observation_space.shape or (), dtype=np.uint8) if out is None else out
+        chosen = self._all if rows is None else np.flatnonzero(rows)
+        television = chosen[self._image[chosen] != _NEVER]
+        scenery = chosen[self._image[chosen] == _NEVER]
+        self._backend.render(frames, self._pose, scenery)
+        self._renderer.paint_images(frames, self._images, self._image, television)
+        self._shows_noise[chosen] = self._image[chosen] != _NEVER
+        if self._noise == "state":
+            shown = self._renderer.paint_noise(frames, self._pose, self._key, chosen)
+            self._shows_noise[chosen] = shown[chosen]
+        return frames
+
+    def _info(self) -> dict[str, Array]:
+        return {
+            "cell": cell_index(self._pose[:, 0], self._pose[:, 1]),
+            "noise": self._shows_noise.copy(),
+            "pose": self._pose.copy(),
+            "executed": self._executed.copy(),
+        }
+
+    def _state(self) -> dict[str, Array]:
+        return {
+            "pose": self._pose,
+            "executed": self._executed,
+            "steps": self._steps,
+            "key": self._key,
+            "image": self._image,
+        }
+
+    def _render_row(self, row: int) -> Array:
+        only = self._all == row
+        frame = self._observe(only)[row]
+        return np.concatenate([frame, draw_map(self._pose[row], len(frame))], axis=1)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """End the drawing threads."""
+        self._renderer.close()
+
+
+class NMaze(SingleEnv):
+    """One maze; `gymnasium.make("lpm/NMaze-v0", ...)` gives this. The options are those of `NMazeVector`."""
+
+    def __init__(
+        self,
+        noise: Noise = "none",
+        width: int = 160,
+        height: int = 120,
+        sticky: float = 0.0,
+        max_steps: int | None = None,
+        images: ArrayLike | None = None,
+        backend: BackendName = "numba",
+        threads: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        mode = AutoresetMode.DISABLED
+        super().__init__(
+            NMazeVector(1, noise, width, height, sticky, max_steps, images, backend, threads, mode, render_mode)
+        )
+
+    def close(self) -> None:
+        """End the drawing threads."""
+        self.batch.close()
+
+
+def _load_images(images: ArrayLike | None) -> tuple[NDArray[np.uint8], str]:
+    if images is None:
+        from lpm.data import cifar10
+
+        loaded = cifar10("train")
+        return np.ascontiguousarray(loaded.images), loaded.source
+    given = np.asarray(images)
+    if given.dtype != np.uint8 or given.ndim != 4 or given.shape[-1] != 3 or 0 in given.shape:
+        raise ValueError(
+            f"images must be a non-empty uint8 array of shape (n, height, width, 3), "
+            f"got {given.dtype} of shape {given.shape}"
+        )
+    return np.ascontiguousarray(given), "given"
+
+
+def _make_backend(name: BackendName, renderer: MazeRenderer, width: int, height: int) -> Backend:
+    if name == "numba":
+        return _Compiled(renderer)
+    if name == "miniworld":
+        from lpm.envs.maze_miniworld import MiniworldBackend
+
+        return MiniworldBackend(width, height)
+    raise ValueError(f'backend must be "numba" or "miniworld", got {name!r}')
+
+
+def draw_map(pose: NDArray[np.float64], height: int) -> NDArray[np.uint8]:
+    """The maze from above, the agent in it and, in green, the noise wall; x to the right, z downwards."""
+    scale = height / 12
+    picture = blank(height, round(18 * scale), (40, 40, 40))
+    for room in ROOMS:
+        rectangle(
+            picture, room.min_x * scale, room.min_z * scale, room.max_x * scale, room.max_z * scale, (230, 230, 230)
+        )
+    wall = WALLS[NOISE_WALL]
+    rectangle(picture, wall.x1 * scale, (wall.z1 - 0.2) * scale, wall.x0 * scale, wall.z0 * scale + 1, (60, 160, 40))
+    x, z, heading = pose
+    disc(picture, x * scale, z * scale, max(0.4 * scale, 1.5), (210, 40, 40))
+    tip_x, tip_z = x + 1.2 * np.cos(heading), z - 1.2 * np.sin(heading)
+    line(picture, x * scale, z * scale, tip_x * scale, tip_z * scale, (210, 40, 40))
+    return picture
