@@ -1,0 +1,80 @@
+"""The outcome of one named check: what was expected, what was measured, and whether they agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Relation = Literal["equal", "at least", "at most"]
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """Plain data, printed by the command line and written to JSON."""
+
+    section: str
+    """Group of checks."""
+    name: str
+    """What is claimed."""
+    relation: Relation
+    """How `measured` must compare with `expected`."""
+    expected: float
+    """The number claimed or derived."""
+    measured: float
+    """The number computed."""
+    tolerance: float
+    """Allowed absolute difference, or allowed violation of the inequality."""
+    note: str = ""
+    """Source of the number, or what the check does not say."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the claim holds; false for nan."""
+        difference = self.measured - self.expected
+        if self.relation == "equal":
+            return abs(difference) <= self.tolerance
+        if self.relation == "at least":
+            return difference >= -self.tolerance
+        return difference <= self.tolerance
+
+
+@dataclass(frozen=True)
+class Section:
+    """Builds the checks of one group."""
+
+    title: str
+    """Heading."""
+
+    def equal(self, name: str, expected: float, measured: float, tolerance: float, note: str = "") -> CheckResult:
+        """measured = expected within tolerance."""
+        return CheckResult(self.title, name, "equal", float(expected), float(measured), float(tolerance), note)
+
+    def at_least(
+        self, name: str, expected: float, measured: float, tolerance: float = 0.0, note: str = ""
+    ) -> CheckResult:
+        """measured >= expected."""
+        return CheckResult(self.title, name, "at least", float(expected), float(measured), float(tolerance), note)
+
+    def at_most(
+        self, name: str, expected: float, measured: float, tolerance: float = 0.0, note: str = ""
+    ) -> CheckResult:
+        """measured <= expected."""
+        return CheckResult(self.title, name, "at most", float(expected), float(measured), float(tolerance), note)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to compute."""
+
+    grids: int
+    """Random grid models."""
+    regressions: int
+    """Random linear regressions."""
+    draws: int
+    """Monte Carlo draws per number."""
+    seeds: int
+    """Independent learning streams."""
+
+
+FULL = Effort(grids=20_000, regressions=500, draws=1_000_000, seeds=30)
+QUICK = Effort(grids=2_000, regressions=50, draws=40_000, seeds=4)
