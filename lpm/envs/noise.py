@@ -1,0 +1,297 @@
+"""A noisy TV for any Gymnasium environment, single or vector, described by one frozen `NoiseConfig`.
+
+>>> import gymnasium
+>>> config = NoiseConfig(trigger="action", source="uniform", added_actions=1, low=-1.0, high=1.0)
+>>> env = NoisyEnv(gymnasium.make("CartPole-v1"), config)
+>>> env.action_space
+Discrete(3)
+>>> _ = env.reset(seed=0)
+>>> observation, reward, terminated, truncated, info = env.step(2)
+>>> info["noise"]
+True
+
+Wrappers compose: one around another adds its noise to that of the first. `info["noise"]` says whether any of them
+showed noise in this step. The agent's view is copied at most once a step, and only if it shows noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+from gymnasium.vector.utils import batch_space
+
+from lpm.envs.noise_config import NoiseConfig
+from lpm.envs.noise_parts import Condition, IdleActions, Screen, Television
+from lpm.envs.noise_sources import Array, Source
+from lpm.envs.vector import Mask, Rewards, State, invalid_action
+
+__all__ = ["Condition", "NoiseConfig", "NoisyEnv", "NoisyVectorEnv"]
+
+_YES = np.ones(1, dtype=np.bool_)
+_ROW = np.zeros(1, dtype=np.int64)
+
+
+class NoisyEnv(gym.Wrapper[Array, Any, Array, Any]):
+    """A noisy TV around a single environment."""
+
+    def __init__(
+        self,
+        env: gym.Env[Array, Any],
+        config: NoiseConfig,
+        source: Source | None = None,
+        condition: Condition | None = None,
+    ) -> None:
+        """`source` replaces the one the config names, `condition` its cells; both work on batches."""
+        super().__init__(env)
+        self.config = config
+        screen = Screen(config, env.observation_space, source)
+        self.observation_space = screen.observation_space
+        self._idle = IdleActions(config, env.action_space) if config.has_idle_actions else None
+        if self._idle is not None:
+            self.action_space = self._idle.space
+        self._tv = Television(config, screen, condition, num_rows=1, depth=_depth(env))
+        self.num_cells = int(env.get_wrapper_attr("num_cells")) if env.has_wrapper_attr("num_cells") else 0
+        self._true: tuple[Array, dict[str, Any]] | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        """Begin a new episode."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        if seed is not None or self._true is None:
+            self._tv.seed(0, self.unwrapped.np_random_seed or 0)
+        return self._show(observation, info, idle=~_YES)
+
+    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        """Advance by one step; an idle action advances by noop, or not at all if the config says frozen."""
+        if self._true is None:
+            raise gym.error.ResetNeeded("call reset() before step()")
+        idle = ~_YES
+        if self._idle is not None:
+            if not self.action_space.contains(action):
+                raise invalid_action(action, self.action_space)
+            inner, idle = self._idle.split(np.asarray(action)[None])
+            idle = self._tv.responding(idle, _ROW) if self.config.trigger == "action" else idle
+            action = inner[0]
+        if idle[0] and self.config.frozen:
+            observation, info = self._show(*self._true, idle)
+            return observation, 0.0, False, False, info
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        observation, info = self._show(observation, info, idle)
+        return observation, float(reward), terminated, truncated, info
+
+    def _show(self, observation: Array, info: dict[str, Any], idle: Mask) -> tuple[Array, dict[str, Any]]:
+        """Keep the true observation and return the one the agent sees."""
+        self._true = observation, info
+        rows = {key: np.asarray([value]) for key, value in info.items() if not isinstance(value, dict)}
+        noisy = self._tv.noisy(observation[None], rows, idle, _ROW)
+        if noisy[0]:
+            observation = observation.copy()
+            self._tv.show(observation[None], noisy, _ROW)
+        return observation, {**info, "noise": bool(info.get("noise", False)) or bool(noisy[0])}
+
+    def get_state(self) -> State:
+        """The environment's own state with the noise's beside it (the environment must offer `get_state`)."""
+        if self._true is None:
+            raise gym.error.ResetNeeded("call reset() before get_state()")
+        observation, info = self._true
+        state = {f"env.{key}": value for key, value in self.env.get_wrapper_attr("get_state")().items()}
+        state.update({f"info.{key}": np.asarray(value) for key, value in info.items()})
+        return {**state, "noise_rng": self._tv.rng.state.copy(), "observation": np.array(observation)}
+
+    def set_state(self, state: State) -> None:
+        """Put back what `get_state` gave."""
+        self.env.get_wrapper_attr("set_state")(_beneath(state, "env."))
+        self._tv.rng.state[...] = state["noise_rng"]
+        info = {key: np.asarray(value).item() for key, value in _beneath(state, "info.").items()}
+        self._true = np.array(state["observation"], dtype=self.observation_space.dtype), info
+
+
+class NoisyVectorEnv(VectorWrapper):
+    """A noisy TV around a vector environment, in any autoreset mode."""
+
+    def __init__(
+        self,
+        env: VectorEnv[Array, Any, Array],
+        config: NoiseConfig,
+        source: Source | None = None,
+        condition: Condition | None = None,
+    ) -> None:
+        """`source` replaces the one the config names, `condition` its cells; both work on batches."""
+        super().__init__(env)
+        self.config = config
+        screen = Screen(config, env.single_observation_space, source)
+        self.single_observation_space = screen.observation_space
+        self.observation_space = batch_space(screen.observation_space, self.num_envs)
+        self._idle = IdleActions(config, env.single_action_space) if config.has_idle_actions else None
+        if self._idle is not None:
+            self.single_action_space = self._idle.space
+            self.action_space = batch_space(self._idle.space, self.num_envs)
+        if config.frozen and self._idle is not None and not hasattr(env, "set_state"):
+            raise ValueError(
+                f"frozen=True needs a vector environment with get_state and set_state, got {env}: wrap the single "
+                "environments in NoisyEnv before they are batched, or use frozen=False"
+            )
+        self.num_cells = int(getattr(env, "num_cells", 0))
+        self._mode = AutoresetMode(env.metadata["autoreset_mode"])
+        self._tv = Television(config, screen, condition, self.num_envs, _depth(env))
+        self._ids = np.arange(self.num_envs)
+        self._pending = np.zeros(self.num_envs, dtype=np.bool_)
+        self._true: Array | None = None
+        self._seen: Array | None = None
+        self._info: dict[str, Any] = {}
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Array, dict[str, Any]]:
+        """Begin new episodes in all rows, or only in those of `options={"reset_mask": mask}`."""
+        rows = np.ones(self.num_envs, dtype=np.bool_)
+        if options is not None and "reset_mask" in options:
+            rows = np.array(options["reset_mask"])
+        observation, info = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
+        self._seed_rows(rows, seed)
+        self._pending[rows] = False
+        if rows.all() or self._seen is None:
+            return self._show(observation, info, np.zeros_like(rows))
+        return self._show_some(observation, info, rows)
+
+    def step(self, actions: Any) -> tuple[Array, Rewards, Mask, Mask, dict[str, Any]]:
+        """Advance by one step; idle rows advance by noop, or not at all if the config says frozen."""
+        if self._true is None:
+            raise gym.error.ResetNeeded("call reset() before step()")
+        idle = np.zeros(self.num_envs, dtype=np.bool_)
+        if self._idle is not None:
+            actions = np.asarray(actions)
+            if not self.action_space.contains(actions):
+                raise invalid_action(actions, self.action_space)
+            actions, idle = self._idle.split(actions)
+            idle = idle & ~self._pending
+            idle = self._tv.responding(idle, self._ids) if self.config.trigger == "action" else idle
+        frozen = idle if self.config.frozen else np.zeros_like(idle)
+        before = self.env.get_state() if frozen.any() else None  # type: ignore[attr-defined]
+        observation, reward, terminated, truncated, info = self.env.step(actions)
+        if before is not None:
+            self.env.set_state(before, rows=frozen)  # type: ignore[attr-defined]
+            observation[frozen] = self._true[frozen]
+            reward[frozen], terminated[frozen], truncated[frozen] = 0.0, False, False
+            info = _undo_info(info, self._info, frozen)
+        done = terminated | truncated
+        if self._mode is AutoresetMode.SAME_STEP and done.any():
+            info = self._show_finals(info, idle, done)
+            idle = idle & ~done
+        self._pending = done & (self._mode is AutoresetMode.NEXT_STEP)
+        observation, info = self._show(observation, info, idle)
+        return observation, reward, terminated, truncated, info
+
+    def _show(self, observation: Array, info: dict[str, Any], idle: Mask) -> tuple[Array, dict[str, Any]]:
+        """Keep the true observations and return those the agent sees."""
+        self._true, self._info = observation, info
+        noisy = self._tv.noisy(observation, info, idle, self._ids)
+        if noisy.any():
+            observation = observation.copy()
+            self._tv.show(observation, noisy, self._ids)
+        self._seen = observation
+        return observation, {**info, "noise": noisy | info.get("noise", False)}
+
+    def _show_some(self, observation: Array, info: dict[str, Any], rows: Mask) -> tuple[Array, dict[str, Any]]:
+        """The observations after a reset of some rows; the others keep what they showed and draw nothing."""
+        self._true, self._info = observation, info
+        ids = np.flatnonzero(rows)
+        restarted = observation[ids]
+        shown = {key: value[ids] for key, value in info.items() if _per_row(key, value)}
+        noisy = self._tv.noisy(restarted, shown, np.zeros(len(ids), dtype=np.bool_), ids)
+        self._tv.show(restarted, noisy, ids)
+        self._seen = np.array(self._seen)
+        self._seen[ids] = restarted
+        noise = np.array(info.get("noise", np.zeros(self.num_envs, dtype=np.bool_)))
+        noise[ids] |= noisy
+        return self._seen, {**info, "noise": noise}
+
+    def _show_finals(self, info: dict[str, Any], idle: Mask, done: Mask) -> dict[str, Any]:
+        """The last observations of rows that ended and were restarted in the same step, as the agent sees them."""
+        ids = np.flatnonzero(done)
+        finals = np.stack([info["final_obs"][row] for row in ids])
+        final_info = dict(info.get("final_info", {}))
+        shown = {key: value[ids] for key, value in final_info.items() if isinstance(value, np.ndarray)}
+        noisy = self._tv.noisy(finals, shown, idle[ids], ids)
+        self._tv.show(finals, noisy, ids)
+        final_obs = np.full(self.num_envs, None, dtype=object)
+        for row, final in zip(ids, finals, strict=True):
+            final_obs[row] = final
+        noise = np.zeros(self.num_envs, dtype=np.bool_)
+        noise[ids] = noisy | shown.get("noise", False)
+        final_info.update({"noise": noise, "_noise": done})
+        return {**info, "final_obs": final_obs, "final_info": final_info, "_final_info": done}
+
+    def _seed_rows(self, rows: Mask, seed: int | Sequence[int | None] | None) -> None:
+        if seed is None and self._true is not None:
+            return
+        if seed is None:
+            seed = int(np.random.SeedSequence().generate_state(1)[0])
+        for row in np.flatnonzero(rows).tolist():
+            own = seed + row if isinstance(seed, (int, np.integer)) else seed[row]
+            if own is not None:
+                self._tv.seed(row, int(own))
+
+    def get_state(self) -> State:
+        """The environment's own state with the noise's beside it (the environment must offer `get_state`)."""
+        if self._true is None or self._seen is None:
+            raise gym.error.ResetNeeded("call reset() before get_state()")
+        state = {f"env.{key}": value for key, value in self.env.get_state().items()}  # type: ignore[attr-defined]
+        state.update({f"info.{key}": value.copy() for key, value in self._info.items() if _per_row(key, value)})
+        return {
+            **state,
+            "noise_rng": self._tv.rng.state.copy(),
+            "pending": self._pending.copy(),
+            "true": self._true.copy(),
+            "seen": self._seen.copy(),
+        }
+
+    def set_state(self, state: State, rows: Mask | None = None) -> None:
+        """Put back what `get_state` gave; with `rows`, only there."""
+        self.env.set_state(_beneath(state, "env."), rows)  # type: ignore[attr-defined]
+        info = _beneath(state, "info.")
+        dtype = self.single_observation_space.dtype
+        true, seen = (np.array(state[name], dtype=dtype) for name in ("true", "seen"))
+        selection = np.ones(self.num_envs, dtype=np.bool_) if rows is None else rows
+        if rows is not None and self._true is not None and self._seen is not None:
+            true[~rows], seen[~rows] = self._true[~rows], self._seen[~rows]
+            info = _undo_info(self._info, info, rows)
+        self._true, self._seen, self._info = true, seen, info
+        self._tv.rng.state[selection] = np.asarray(state["noise_rng"])[selection]
+        self._pending[selection] = np.asarray(state["pending"])[selection]
+
+
+def _per_row(key: str, value: Any) -> bool:
+    """Whether an entry of a vector environment's info has one plain number or array per row."""
+    return isinstance(value, np.ndarray) and value.dtype != object and not key.startswith("_final")
+
+
+def _undo_info(info: dict[str, Any], before: dict[str, Any], rows: Mask) -> dict[str, Any]:
+    """The info with these rows as they were before, and none of them ending an episode."""
+    undone = dict(info)
+    for key, value in info.items():
+        if key in ("_final_obs", "_final_info"):
+            undone[key] = value & ~rows
+        elif _per_row(key, value) and key in before:
+            undone[key] = value.copy()
+            undone[key][rows] = np.asarray(before[key])[rows]
+    return undone
+
+
+def _beneath(state: State, prefix: str) -> State:
+    return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+
+
+def _depth(env: Any) -> int:
+    """How many noisy wrappers an environment already has."""
+    depth = 0
+    while isinstance(env, (gym.Wrapper, VectorWrapper)):
+        depth += isinstance(env, (NoisyEnv, NoisyVectorEnv))
+        env = env.env
+    return depth
