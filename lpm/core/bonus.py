@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -121,11 +122,8 @@ class IntrinsicReward(nn.Module):
     @property
     def device(self) -> torch.device:
         """Where the bonus lives."""
-        for tensor in self.parameters():
-            return tensor.device
-        for tensor in self.buffers():
-            return tensor.device
-        return torch.device("cpu")
+        tensor = next(itertools.chain(self.parameters(), self.buffers()), None)
+        return torch.device("cpu") if tensor is None else tensor.device
 
     def _check(self, batch: Transitions) -> None:
         for name in self.needs:
@@ -144,7 +142,7 @@ class IntrinsicReward(nn.Module):
                 f"{type(self).__name__} keeps a memory per environment: expected blocks of "
                 f"{self.num_envs} environments, got {batch.shape[1]}"
             )
-        if batch.device != self.device and (any(True for _ in self.parameters())):
+        if batch.device != self.device:
             raise ValueError(
                 f"{type(self).__name__} is on {self.device}, the transitions are on {batch.device}: "
                 "move one with .to(device)"

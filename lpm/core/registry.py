@@ -114,9 +114,7 @@ def make(
     entry = lookup(name)
     config = configure(name, variant, **fields)
     build: Any = entry.bonus
-    bonus: IntrinsicReward = build(
-        spaces, config, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed
-    )
+    bonus: IntrinsicReward = build(spaces, config, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
     return bonus.to(resolve_device(device))
 
 

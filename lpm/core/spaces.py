@@ -48,9 +48,7 @@ class Spaces:
                 "for a Dict space choose one key first (gymnasium.wrappers.FilterObservation + FlattenObservation)"
             )
         if not isinstance(self.action, (Discrete, MultiDiscrete, MultiBinary, Box)):
-            raise ValueError(
-                f"Spaces.action: expected Discrete, MultiDiscrete, MultiBinary or Box, got {self.action}"
-            )
+            raise ValueError(f"Spaces.action: expected Discrete, MultiDiscrete, MultiBinary or Box, got {self.action}")
         if len(self.obs_shape) > 3:
             raise ValueError(
                 f"Spaces.observation: expected at most 3 dimensions, got shape {self.obs_shape}; "
@@ -219,9 +217,7 @@ class Spaces:
         _expect_shape("action", action, self.action_shape)
         if self.action_kind == "continuous":
             if action.dtype not in _FLOATS:
-                raise ValueError(
-                    f"Transitions.action: expected a float dtype for {self.action}, got {action.dtype}"
-                )
+                raise ValueError(f"Transitions.action: expected a float dtype for {self.action}, got {action.dtype}")
             _expect_finite("action", action)
             low, high = (bound.to(action.device) for bound in self._action_bounds)
             flat = action.flatten(2) if action.ndim > 2 else action.unsqueeze(-1)
@@ -230,9 +226,7 @@ class Spaces:
             hint = "; pass the executed (clipped) action"
         else:
             if action.dtype not in _INTEGERS:
-                raise ValueError(
-                    f"Transitions.action: expected an integer dtype for {self.action}, got {action.dtype}"
-                )
+                raise ValueError(f"Transitions.action: expected an integer dtype for {self.action}, got {action.dtype}")
             rows = action.reshape(batch_size := action.shape[0] * action.shape[1], -1)
             index = self.action_index(rows).reshape(*action.shape[:2], -1) if batch_size else rows
             outside = (index < 0) | (index >= torch.as_tensor(self.factors, device=action.device))

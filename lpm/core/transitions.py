@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
@@ -138,7 +139,6 @@ class Transitions:
 
         return Rows(*(flat(v) for v in (self.obs, self.action, self.next_obs, self.reward, self.policy)))  # type: ignore[arg-type]
 
-    def _map(self, function: object) -> Transitions:
-        assert callable(function)
+    def _map(self, function: Callable[[Tensor], Tensor]) -> Transitions:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(self, **{k: function(v) for k, v in values.items() if v is not None})

@@ -28,14 +28,14 @@ class RingBuffer(nn.Module):
         self.fields = tuple(fields)
         self.register_buffer("pushed", torch.zeros((), dtype=torch.int64))
         for name, (shape, dtype) in fields.items():
-            self.register_buffer(f"_{name}", torch.zeros((capacity, *shape), dtype=dtype))
+            self.register_buffer(f"rows_{name}", torch.zeros((capacity, *shape), dtype=dtype))
 
     def __len__(self) -> int:
         return min(self.total, self.capacity)
 
     def __getitem__(self, name: str) -> Tensor:
         """The storage of a field, (capacity, ...), in slot order."""
-        storage = getattr(self, f"_{name}")
+        storage = getattr(self, f"rows_{name}")
         assert isinstance(storage, Tensor)
         return storage
 

@@ -69,8 +69,9 @@ class DynamicsModel(nn.Module):
 class ErrorModel(nn.Module):
     """g(o, a) = mean + scale · h(o, a): predicts the error that f made before its last update.
 
-    With `affine`, the last layer of h starts at zero and `calibrate` sets mean and scale from the first errors seen,
-    so that the first rewards are centred instead of starting from an arbitrary output.
+    With `affine`, the last layer of h starts at zero and `calibrate`, before every fit, sets mean and scale from the
+    errors in the queue while keeping scale · h as it was: h only has to learn how inputs differ, and rewards are
+    centred from the start instead of showing an arbitrary initial output.
     """
 
     mean: Tensor
@@ -103,10 +104,8 @@ class ErrorModel(nn.Module):
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("scale", torch.ones(()))
         if affine:
-            last = self.body[-1]
-            assert isinstance(last, nn.Linear)
-            nn.init.zeros_(last.weight)
-            nn.init.zeros_(last.bias)
+            for parameter in self.body[-1].parameters():
+                nn.init.zeros_(parameter)
 
     def forward(self, x: Tensor, action: Tensor) -> Tensor:
         """(B, *input_shape) and (B, action width) to (B, outputs)."""
@@ -120,11 +119,16 @@ class ErrorModel(nn.Module):
 
     @torch.no_grad()
     def calibrate(self, errors: Tensor) -> None:
-        """Set mean and scale from the errors in the queue."""
-        if self.affine:
-            self.mean.copy_(errors.mean())
-            self.scale.copy_(errors.std(correction=0).clamp_min(1e-3))
+        """Set mean and scale from the errors in the queue; the part that depends on the input is kept."""
+        if not self.affine:
+            return
+        scale = errors.std(correction=0).clamp_min(1e-3)
+        for parameter in self.body[-1].parameters():
+            parameter.mul_(self.scale / scale)
+        self.mean.copy_(errors.mean())
+        self.scale.copy_(scale)
 
     def loss(self, x: Tensor, action: Tensor, target: Tensor) -> Tensor:
         """Squared error of every output against the same stored error, in units of `scale`."""
-        return ((self(x, action) - target.unsqueeze(1)) / self.scale).square().mean()
+        difference: Tensor = self(x, action) - target.unsqueeze(1)
+        return (difference / self.scale).square().mean()

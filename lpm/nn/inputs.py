@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -34,9 +35,7 @@ class ObservationInput(nn.Module):
         if spaces.kind != "vector" and np.isfinite(box.low).all() and np.isfinite(box.high).all():
             self.low = float(box.low.min())
             self.span = max(float(box.high.max()) - self.low, 1e-8)
-        self.moments = (
-            None if normalise == "none" else RunningMoments(self.shape, scalar_std=normalise == "scalar")
-        )
+        self.moments = None if normalise == "none" else RunningMoments(self.shape, scalar_std=normalise == "scalar")
 
     def raw(self, obs: Tensor) -> Tensor:
         """Scaled and laid out, but not standardised."""
@@ -62,8 +61,9 @@ class ObservationInput(nn.Module):
             self.moments.commit()
 
 
-def in_chunks(function: Any, rows: int, chunk: int, *tensors: Tensor) -> Tensor:
+def in_chunks(function: Callable[..., Tensor], *tensors: Tensor, chunk: int = 1024) -> Tensor:
     """Apply `function` to slices of `tensors` along the first axis and join the results: bounded memory."""
+    rows = tensors[0].shape[0]
     if rows <= chunk:
-        return function(*tensors)  # type: ignore[no-any-return]
+        return function(*tensors)
     return torch.cat([function(*(t[i : i + chunk] for t in tensors)) for i in range(0, rows, chunk)])

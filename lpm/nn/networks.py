@@ -66,9 +66,7 @@ def conv_layers(channels: int, act: Activation) -> nn.Sequential:
 
 def grid_layers(channels: int, act: Activation) -> nn.Sequential:
     """3×3 convolutions that keep the size, for observations too small for the paper's."""
-    return nn.Sequential(
-        nn.Conv2d(channels, 32, 3, 1, 1), activation(act), nn.Conv2d(32, 64, 3, 1, 1), activation(act)
-    )
+    return nn.Sequential(nn.Conv2d(channels, 32, 3, 1, 1), activation(act), nn.Conv2d(32, 64, 3, 1, 1), activation(act))
 
 
 class Encoder(nn.Module):

@@ -1,0 +1,207 @@
+"""Settings of LPM, and by name: the paper read literally, and what the authors' published code computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from lpm.nn.networks import Activation
+
+Form = Literal["log", "linear", "exp", "rnd"]
+
+
+@dataclass(frozen=True)
+class LPMConfig:
+    """Settings of LPM. Sections and appendices are the paper's; "release" is the authors' published code."""
+
+    form: Form = "log"
+    """Reward: "log" g − log(MSE + floor) (Eq. 3); "exp" exp(g) − MSE (release); "linear" g − MSE with g regressed
+    on the MSE (neither); "rnd" MSE − rnd_weight · max(g, 0) (release, Montezuma)."""
+    error_floor: float | None = None
+    """Added to the MSE before the logarithm, in reward and target alike. None: 1e-6 for images, 1e-4 for vectors.
+    Paper: none stated; release: 1e-6, in the target only."""
+    queue_size: int | None = None
+    """d, capacity of the error queue D in transitions (Sec. 3). None: one rollout, so that D holds the errors of one
+    model version. Paper: 100 (MNIST, MiniWorld), 128 (Atari)."""
+    queue: Literal["fifo", "reservoir"] = "fifo"
+    """Which errors D keeps: the last d (Sec. 3), or a uniform sample of d from those since the last update."""
+    gate_full: bool = True
+    """Reward 0 until |D| = d (Algorithm 1, line 6). The release has no such gate."""
+    gate_fitted: bool = True
+    """Reward 0 until g has been fitted once; otherwise the first rewards show g's initial value. Not in the paper."""
+    affine: bool = True
+    """Centre and scale g's output by the errors in D before each fit, starting from their mean. Not in the paper."""
+    normalise: Literal["auto", "none", "standard", "scalar"] = "auto"
+    """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
+    "scalar" (release, Atari): mean per pixel, one common std. Paper: none stated."""
+    warmup: int = 1
+    """Transitions to observe before the statistics freeze; errors measured before are not queued. Release: 10,000."""
+    buffer_size: int | None = None
+    """Capacity of the replay buffer B in transitions. None: what 512 MiB hold, at most 65,536, and never less than
+    the queue or a rollout. Paper: unbounded."""
+    replay: Literal["all", "latest"] = "all"
+    """What f is trained on: all of B (Algorithm 1), or only what came since the last update (release)."""
+    dynamics_hidden: tuple[int, ...] | None = None
+    """Hidden layers of f. None: (256, 256) for vectors, (512,) after the encoder for images (App. C.2, C.3)."""
+    dynamics_skip: bool = False
+    """Let f's last layer see its input (App. C.1: MNIST). Vectors only."""
+    predict: Literal["next", "delta"] = "next"
+    """What f predicts: the next observation (Sec. 3) or its change. "delta" is for vectors only."""
+    error_hidden: tuple[int, ...] = (256, 128)
+    """Hidden layers of g (App. C.2, C.3; MNIST 256-128-64)."""
+    error_outputs: int = 1
+    """Outputs of g, each regressed on the same error (App. C: 1; release MNIST: 784)."""
+    features: int | None = 512
+    """Linear layer after the convolutions (App. C.3: 512). None: none, as in MiniWorld (App. C.2)."""
+    activation: Activation = "leaky_relu"
+    """Activation of the convolutional encoder: "leaky_relu" for Atari (App. C.3), "relu" for MiniWorld (App. C.2)."""
+    shared_encoder: bool = False
+    """Let g read f's image encoder (without training it) instead of its own. Not in the paper."""
+    dynamics_lr: float = 1e-3
+    """Adam learning rate of f (App. C.1, C.2; release Atari: 1e-4)."""
+    error_lr: float = 1e-3
+    """Adam learning rate of g (App. C.1; release MiniWorld 1e-2, Atari 1e-4)."""
+    dynamics_steps: int = 32
+    """Gradient steps of f per update. Paper: not stated beyond "update"; release: 1 to 24."""
+    error_steps: int = 32
+    """Gradient steps of g per update. Paper: as f; release: 1 (MNIST, MiniWorld) or 24 (Atari)."""
+    error_every: int = 1
+    """Fit g at every n-th update only (release MNIST and MiniWorld: 5)."""
+    batch_size: int = 256
+    """Minibatch of f (App. C.1: 32)."""
+    error_batch_size: int = 256
+    """Minibatch of g (App. C.1: 32)."""
+    clamp: tuple[float, float] | None = None
+    """Bounds on g's output (release: (-10, 10)). With the log form the lower one must not exceed log(floor)."""
+    exp_weight: float = 1.0
+    """η in η·exp(g) − MSE (release Atari: 0.4)."""
+    rnd_weight: float = 0.1
+    """Weight of g in the "rnd" form (release Montezuma: 0.1)."""
+    reward_scale: float = 1.0
+    """Factor on the reward (release MNIST: 0.2)."""
+    reward_cap: float | None = None
+    """Upper bound on the reward (release MiniWorld: 0.5)."""
+
+    def __post_init__(self) -> None:
+        def expect(condition: bool, name: str, wanted: str) -> None:
+            if not condition:
+                raise ValueError(f"LPMConfig.{name}: expected {wanted}, got {getattr(self, name)!r}")
+
+        expect(self.form in ("log", "linear", "exp", "rnd"), "form", "'log', 'linear', 'exp' or 'rnd'")
+        expect(self.queue in ("fifo", "reservoir"), "queue", "'fifo' or 'reservoir'")
+        expect(self.replay in ("all", "latest"), "replay", "'all' or 'latest'")
+        expect(self.predict in ("next", "delta"), "predict", "'next' or 'delta'")
+        expect(self.normalise in ("auto", "none", "standard", "scalar"), "normalise",
+               "'auto', 'none', 'standard' or 'scalar'")  # fmt: skip
+        for name in ("queue_size", "buffer_size"):
+            value = getattr(self, name)
+            expect(value is None or value >= 1, name, "at least 1, or None")
+        for name in ("warmup", "dynamics_steps", "error_steps", "error_every", "batch_size", "error_batch_size",
+                     "error_outputs"):  # fmt: skip
+            expect(getattr(self, name) >= 1, name, "at least 1")
+        for name in ("dynamics_lr", "error_lr"):
+            expect(getattr(self, name) >= 0, name, "at least 0")
+        expect(self.error_floor is None or self.error_floor > 0, "error_floor", "more than 0, or None")
+        if self.buffer_size is not None and self.queue_size is not None and self.buffer_size < self.queue_size:
+            raise ValueError(
+                f"LPMConfig.buffer_size: expected at least queue_size = {self.queue_size} "
+                f"(the queue is a window of the buffer), got {self.buffer_size}"
+            )
+        if self.clamp is not None:
+            expect(self.clamp[0] < self.clamp[1], "clamp", "(low, high) with low < high")
+
+
+# Algorithm 1 and nothing else: one gate, g's raw output, no standardisation.
+_LITERAL: dict[str, Any] = {"gate_fitted": False, "affine": False, "normalise": "none"}
+
+_MNIST: dict[str, Any] = {
+    "dynamics_hidden": (784, 784, 784),
+    "dynamics_skip": True,
+    "error_hidden": (256, 128, 64),
+    "error_floor": 1e-6,
+    "queue_size": 100,
+    "batch_size": 32,
+    "error_batch_size": 32,
+    "dynamics_steps": 1,
+    "error_steps": 1,
+}
+_MINIWORLD: dict[str, Any] = {
+    "activation": "relu",
+    "features": None,
+    "dynamics_hidden": (512,),
+    "error_hidden": (256, 128),
+    "queue_size": 100,
+    "batch_size": 64,
+    "error_batch_size": 32,
+    "dynamics_steps": 1,
+    "error_steps": 1,
+}
+_ATARI: dict[str, Any] = {
+    "activation": "leaky_relu",
+    "features": 512,
+    "dynamics_hidden": (512,),
+    "error_hidden": (256, 128),
+}
+# The release: linear space, no gate, f trained on the current rollout only.
+_RELEASE: dict[str, Any] = {
+    **_LITERAL,
+    "form": "exp",
+    "gate_full": False,
+    "error_floor": 1e-6,
+    "replay": "latest",
+}
+
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "paper": {**_LITERAL, "queue_size": 100},
+    "paper-mnist": {**_LITERAL, **_MNIST},
+    "paper-miniworld": {**_LITERAL, **_MINIWORLD},
+    "paper-atari": {**_LITERAL, **_ATARI, "queue_size": 128},
+    "release-mnist": {
+        **_RELEASE,
+        **_MNIST,
+        "reward_scale": 0.2,
+        "error_outputs": 784,
+        "error_every": 5,
+    },
+    "release-miniworld": {
+        **_RELEASE,
+        **_MINIWORLD,
+        "reward_cap": 0.5,
+        "clamp": (-10.0, 10.0),
+        "error_lr": 1e-2,
+        "error_every": 5,
+    },
+    "release-atari": {
+        **_RELEASE,
+        **_ATARI,
+        "exp_weight": 0.4,
+        "clamp": (-10.0, 10.0),
+        "normalise": "scalar",
+        "warmup": 10_000,
+        "dynamics_lr": 1e-4,
+        "error_lr": 1e-4,
+        "queue_size": 16_384,
+        "batch_size": 1024,
+        "error_batch_size": 32,
+        "dynamics_steps": 24,
+        "error_steps": 24,
+    },
+    "release-montezuma": {
+        **_LITERAL,
+        "form": "rnd",
+        "gate_full": False,
+        "replay": "latest",
+        "normalise": "scalar",
+        "warmup": 10_000,
+        "rnd_weight": 0.1,
+        "dynamics_lr": 1e-4,
+        "error_lr": 1e-4,
+        "error_hidden": (512, 512),
+        "queue_size": 10_000,
+        "batch_size": 2048,
+        "error_batch_size": 128,
+        "dynamics_steps": 24,
+        "error_steps": 24,
+    },
+}

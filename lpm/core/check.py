@@ -1,0 +1,373 @@
+"""`check_intrinsic`: the `check_env` of bonuses."""
+
+from __future__ import annotations
+
+import copy
+import io
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete
+from torch import Tensor
+
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+
+STEPS, ENVS = 8, 3
+
+DEFAULT_SPACES: dict[str, Spaces] = {
+    "vector/discrete": Spaces(Box(-1.0, 1.0, (5,)), Discrete(3)),
+    "vector/continuous": Spaces(Box(-np.inf, np.inf, (4,)), Box(-2.0, 2.0, (3,))),
+    "image/discrete": Spaces(Box(0, 255, (3, 36, 36), np.uint8), Discrete(4)),
+}
+
+
+class Maker(Protocol):
+    """Builds the bonus under test."""
+
+    def __call__(self, spaces: Spaces, *, num_envs: int, rollout_steps: int, seed: int) -> IntrinsicReward:
+        """A fresh bonus for these spaces."""
+
+
+class IntrinsicCheckError(AssertionError):
+    """A rule of the contract is broken; the message names it and shows the numbers."""
+
+    def __init__(self, rule: str, message: str) -> None:
+        super().__init__(f"rule '{rule}': {message}")
+        self.rule = rule
+
+
+@dataclass(frozen=True)
+class Case:
+    """One bonus on one pair of spaces."""
+
+    make: Maker
+    spaces: Spaces
+    rule: str
+    cache: list[IntrinsicReward]
+
+    def build(self, *, seed: int = 0, num_envs: int = ENVS, spaces: Spaces | None = None) -> IntrinsicReward:
+        """A fresh bonus."""
+        return self.make(spaces or self.spaces, num_envs=num_envs, rollout_steps=STEPS, seed=seed)
+
+    def train(self) -> IntrinsicReward:
+        """A bonus after three cycles of full, valid blocks whose episodes all end: memories are empty again."""
+        bonus = self.build()
+        for cycle in range(3):
+            bonus.step(ending(random_block(self.spaces, seed=cycle)))
+            bonus.update()
+        return bonus
+
+    def trained(self) -> IntrinsicReward:
+        """A copy of one such bonus, trained once for all rules."""
+        if not self.cache:
+            self.cache.append(self.train())
+        return copy.deepcopy(self.cache[0])
+
+    def fail(self, message: str) -> None:
+        """Report this rule as broken."""
+        raise IntrinsicCheckError(self.rule, message)
+
+    def same(self, what: str, expected: Any, got: Any, tolerance: float = 0.0) -> None:
+        """Compare two values, tensors or nested states."""
+        for path, a, b in _pairs(what, expected, got):
+            if isinstance(a, Tensor) and isinstance(b, Tensor) and a.shape == b.shape:
+                self._same_tensor(path, a, b, tolerance)
+            elif type(a) is not type(b) or (isinstance(a, Tensor) or a != b):
+                self.fail(f"{path}: expected {_show(a)}, got {_show(b)}")
+
+    def _same_tensor(self, path: str, a: Tensor, b: Tensor, tolerance: float) -> None:
+        x, y = a.double(), b.double()
+        apart = (x - y).abs() > tolerance * (1 + x.abs())
+        apart |= torch.isnan(x) != torch.isnan(y)
+        if bool(apart.any()):
+            where = tuple(int(i) for i in apart.nonzero()[0])
+            self.fail(
+                f"{path}{list(where)}: expected {x[where].item():.9g}, got {y[where].item():.9g} "
+                f"({int(apart.sum())} of {apart.numel()} differ, by up to {(x - y).abs().max().item():.3g}; "
+                f"tolerance {tolerance:g})"
+            )
+
+
+def check_intrinsic(make: Maker, spaces: Spaces | Iterable[Spaces] | None = None) -> list[str]:
+    """Test a bonus against the contract of `IntrinsicReward`; raise `IntrinsicCheckError` at the first broken rule.
+
+    `make(spaces, num_envs=..., rollout_steps=..., seed=...)` builds the bonus: a class with a config bound to it, or
+    `functools.partial(lpm.make, "name")`. Without `spaces` it is tried on vectors with discrete and with
+    three-dimensional continuous actions, and on uint8 images. Returns the names of the rules that were checked.
+
+    >>> from functools import partial
+    >>> import lpm
+    >>> "score is pure" in check_intrinsic(partial(lpm.make, "lpm", dynamics_steps=1, error_steps=1))
+    True
+    """
+    if spaces is None:
+        chosen = list(DEFAULT_SPACES.values())
+    else:
+        chosen = [spaces] if isinstance(spaces, Spaces) else list(spaces)
+    for each in chosen:
+        cache: list[IntrinsicReward] = []
+        for rule, test in RULES.items():
+            test(Case(make, each, rule, cache))
+    return list(RULES)
+
+
+# ---- data -----------------------------------------------------------------------------------------------------
+def random_block(
+    spaces: Spaces, *, steps: int = STEPS, envs: int = ENVS, seed: int = 0, filler: bool = False
+) -> Transitions:
+    """Random transitions of continuing episodes; with `filler`, some episodes end and are followed by filler."""
+    rng = np.random.default_rng(seed)
+    shape = (steps + 1, envs, *spaces.obs_shape)
+    if spaces.obs_dtype == torch.uint8:
+        box: Any = spaces.observation
+        stream = torch.as_tensor(rng.integers(int(box.low.min()), int(box.high.max()) + 1, shape, dtype=np.uint8))
+    else:
+        stream = torch.as_tensor(rng.uniform(-1, 1, shape), dtype=torch.float32)
+    done = torch.as_tensor(rng.random((steps, envs)) < 0.2) if filler else torch.zeros(steps, envs, dtype=torch.bool)
+    valid = torch.ones(steps, envs, dtype=torch.bool)
+    for t in range(1, steps):
+        valid[t] = ~(done[t - 1] & valid[t - 1])
+        done[t] &= valid[t]
+    return Transitions(
+        obs=stream[:-1].clone(),
+        action=_random_actions(spaces, steps, envs, rng),
+        next_obs=stream[1:].clone(),
+        terminated=done & torch.as_tensor(rng.random((steps, envs)) < 0.5),
+        truncated=done.clone(),
+        valid=valid,
+        reward=torch.as_tensor(rng.normal(size=(steps, envs)), dtype=torch.float32),
+        policy=torch.as_tensor(rng.normal(size=(steps, envs, spaces.policy_width)), dtype=torch.float32),
+    )
+
+
+def ending(block: Transitions) -> Transitions:
+    """The same block with every episode cut at its last step."""
+    truncated = block.truncated.clone()
+    truncated[-1] = True
+    return replace(block, truncated=truncated)
+
+
+def _random_actions(spaces: Spaces, steps: int, envs: int, rng: np.random.Generator) -> Tensor:
+    space = copy.deepcopy(spaces.action)
+    space.seed(int(rng.integers(2**31)))
+    flat = np.stack([np.asarray(space.sample()) for _ in range(steps * envs)])
+    return torch.as_tensor(flat).to(spaces.action_dtype).reshape(steps, envs, *spaces.action_shape)
+
+
+# ---- rules ----------------------------------------------------------------------------------------------------
+def _shape_and_finiteness(case: Case) -> None:
+    bonus = case.build()
+    for cycle in range(3):
+        reward = bonus.step(random_block(case.spaces, seed=cycle, filler=True))
+        if tuple(reward.shape) != (STEPS, ENVS):
+            case.fail(f"step: expected shape {(STEPS, ENVS)}, got {tuple(reward.shape)}")
+        if not reward.is_floating_point() or reward.requires_grad:
+            case.fail(f"step: expected floats without gradient, got {reward.dtype}, grad {reward.requires_grad}")
+        if not bool(torch.isfinite(reward).all()):
+            case.fail(f"step: expected finite rewards in cycle {cycle}, got {reward.tolist()}")
+        for name, value in bonus.update().items():
+            if not isinstance(value, Tensor) or value.ndim != 0 or not bool(torch.isfinite(value)):
+                case.fail(f"update: expected metric {name!r} to be a finite 0-d tensor, got {value!r}")
+
+
+def _score_is_pure(case: Case) -> None:
+    bonus, block = case.trained(), random_block(case.spaces, seed=7, filler=True)
+    before = snapshot(bonus)
+    first, second = bonus.score(block), bonus.score(block)
+    case.same("second score", first, second)
+    case.same("state after score", before, snapshot(bonus))
+    if first.requires_grad:
+        case.fail("score: expected no gradient")
+
+
+def _step_is_score_then_observe(case: Case) -> None:
+    together, apart = case.trained(), case.trained()
+    for cycle in range(2):
+        block = random_block(case.spaces, seed=10 + cycle, filler=True)
+        separate = apart.score(block)
+        apart.observe(block)
+        case.same("reward", separate, together.step(block), 1e-6)
+        case.same("state", snapshot(apart), snapshot(together), 1e-6)
+        together.update()
+        apart.update()
+
+
+def _invalid_rows_do_nothing(case: Case) -> None:
+    block = random_block(case.spaces, seed=5, filler=True)
+    garbage = _replace_invalid(block, random_block(case.spaces, seed=6))
+    padded = _pad_invalid(block, case.spaces)
+    plain, other, longer = case.trained(), case.trained(), case.trained()
+    reward = plain.step(block)
+    if bool((reward[~block.valid] != 0).any()):
+        case.fail(f"expected reward 0 for invalid transitions, got {reward[~block.valid].tolist()}")
+    case.same("reward with other contents in invalid rows", reward, other.step(garbage), 1e-6)
+    case.same("state with other contents in invalid rows", snapshot(plain), snapshot(other), 1e-6)
+    case.same("reward with an invalid step put in front", reward, longer.step(padded)[1:], 1e-6)
+    case.same("state with an invalid step put in front", snapshot(plain), snapshot(longer), 1e-6)
+    plain.update()
+    other.update()
+    case.same("state after update", snapshot(plain), snapshot(other), 1e-4)
+
+
+def _replace_invalid(block: Transitions, other: Transitions) -> Transitions:
+    def mixed(a: Tensor, b: Tensor) -> Tensor:
+        return torch.where(block.valid.reshape(*block.shape, *(1,) * (a.ndim - 2)), a, b)
+
+    names = ("obs", "action", "next_obs", "reward", "policy")
+    done = block.terminated | ~block.valid
+    return replace(block, terminated=done, **{n: mixed(getattr(block, n), getattr(other, n)) for n in names})
+
+
+def _pad_invalid(block: Transitions, spaces: Spaces) -> Transitions:
+    front = random_block(spaces, steps=1, seed=99)
+    front = replace(front, valid=torch.zeros_like(front.valid))
+    names = ("obs", "action", "next_obs", "terminated", "truncated", "valid", "reward", "policy")
+    return Transitions(**{n: torch.cat([getattr(front, n), getattr(block, n)]) for n in names})
+
+
+def _splitting_changes_nothing(case: Case) -> None:
+    block = random_block(case.spaces, seed=20, filler=True)
+    whole, split = case.trained(), case.trained()
+    expected = whole.step(block)
+    parts = [split.step(block[a:b]) for a, b in ((0, 1), (1, 5), (5, STEPS))]
+    case.same("reward", expected, torch.cat(parts), 1e-4)
+    case.same("state", snapshot(whole), snapshot(split), 1e-4)
+
+
+def _environments_are_alike(case: Case) -> None:
+    order = torch.tensor([2, 0, 1])
+    plain, permuted = case.trained(), case.trained()
+    for cycle in range(2):
+        block = random_block(case.spaces, seed=30 + cycle, filler=True)
+        case.same("reward", plain.step(block)[:, order], permuted.step(block.envs(order)), 1e-4)
+
+
+def _saved_in_mid_cycle(case: Case) -> None:
+    bonus, block = case.trained(), random_block(case.spaces, seed=40, filler=True)
+    bonus.step(block[:3])
+    loaded = _through_file(case, bonus)
+    case.same("state after load", snapshot(bonus), snapshot(loaded))
+    case.same("reward after load", bonus.step(block[3:]), loaded.step(block[3:]))
+
+
+def _resumes_exactly(case: Case) -> None:
+    bonus = case.trained()
+    bonus.step(random_block(case.spaces, seed=50, filler=True))
+    loaded = _through_file(case, bonus)
+    for cycle in range(3):
+        case.same(f"metrics of update {cycle + 1}", bonus.update(), loaded.update())
+        case.same(f"state after update {cycle + 1}", snapshot(bonus), snapshot(loaded))
+        block = random_block(case.spaces, seed=60 + cycle, filler=True)
+        case.same(f"reward after update {cycle + 1}", bonus.step(block), loaded.step(block))
+
+
+def _through_file(case: Case, bonus: IntrinsicReward) -> IntrinsicReward:
+    stream = io.BytesIO()
+    torch.save(bonus.state_dict(), stream)
+    stream.seek(0)
+    fresh = case.build(seed=123)
+    fresh.load_state_dict(torch.load(stream, weights_only=True))
+    return fresh
+
+
+def _no_global_randomness(case: Case) -> None:
+    results = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        np.random.seed(seed)  # noqa: NPY002  the legacy state is what is being watched
+        random.seed(seed)
+        before = _global_random_state()
+        bonus = case.train()
+        results.append((bonus.step(random_block(case.spaces, seed=70)), snapshot(bonus)))
+        case.same("global random state", before, _global_random_state())
+    case.same("result under another global seed", results[0], results[1])
+
+
+def _global_random_state() -> dict[str, Any]:
+    name, keys, position, *_ = np.random.get_state(legacy=True)  # noqa: NPY002
+    return {
+        "torch": torch.get_rng_state(),
+        "numpy": (str(name), torch.as_tensor(np.asarray(keys, dtype=np.int64)), int(position)),
+        "python": hash(random.getstate()),
+    }
+
+
+def _odd_batches(case: Case) -> None:
+    block = random_block(case.spaces, seed=80)
+    first = block[:1].envs(torch.tensor([0]))
+    constant = first.envs(torch.zeros(ENVS, dtype=torch.int64))
+    constant = Transitions(**{k: v.expand(STEPS, *v.shape[1:]) for k, v in vars(constant).items()})
+    constant = replace(constant, next_obs=constant.obs)
+    empty = replace(block, valid=torch.zeros_like(block.valid))
+    for name, odd, envs in (("constant", constant, ENVS), ("single-sample", first, 1), ("all-invalid", empty, ENVS)):
+        bonus = case.build(num_envs=envs)
+        for cycle in range(4):
+            reward, metrics = bonus.step(odd), bonus.update()
+            if not bool(torch.isfinite(reward).all()):
+                case.fail(f"{name} batch, cycle {cycle}: expected finite rewards, got {reward.tolist()}")
+            for key, value in metrics.items():
+                if not bool(torch.isfinite(value)):
+                    case.fail(f"{name} batch, cycle {cycle}: expected a finite {key}, got {value.item()}")
+    trained = case.trained()
+    before = snapshot(trained)
+    trained.step(empty)
+    case.same("state after an all-invalid batch", before, snapshot(trained))
+
+
+def _uint8_is_not_wrapped(case: Case) -> None:
+    spaces = case.spaces
+    if spaces.obs_dtype != torch.uint8:
+        return
+    box: Any = spaces.observation
+    twin = Spaces(Box(box.low.astype(np.float32), box.high.astype(np.float32)), spaces.action, spaces.channels)
+    stored, floating = case.build(), case.build(spaces=twin)
+    for cycle in range(4):
+        block = random_block(spaces, seed=90 + cycle)
+        same = replace(block, obs=block.obs.float(), next_obs=block.next_obs.float())
+        case.same(f"reward in cycle {cycle}, floats against uint8", floating.step(same), stored.step(block), 1e-3)
+        stored.update()
+        floating.update()
+
+
+RULES: dict[str, Callable[[Case], None]] = {
+    "shape and finiteness": _shape_and_finiteness,
+    "score is pure": _score_is_pure,
+    "step is score then observe": _step_is_score_then_observe,
+    "invalid transitions are scored 0 and leave no trace": _invalid_rows_do_nothing,
+    "splitting a block in time changes nothing": _splitting_changes_nothing,
+    "permuting environments permutes rewards": _environments_are_alike,
+    "saved in mid-cycle, loaded equal": _saved_in_mid_cycle,
+    "resumes exactly for three more updates": _resumes_exactly,
+    "no global randomness": _no_global_randomness,
+    "constant, single-sample and all-invalid batches": _odd_batches,
+    "uint8 images are not wrapped": _uint8_is_not_wrapped,
+}
+
+
+# ---- states ---------------------------------------------------------------------------------------------------
+def snapshot(bonus: IntrinsicReward) -> dict[str, Any]:
+    """A deep copy of everything a bonus remembers."""
+    return copy.deepcopy(dict(bonus.state_dict()))
+
+
+def _pairs(path: str, a: Any, b: Any) -> Iterable[tuple[str, Any, Any]]:
+    if isinstance(a, dict) and isinstance(b, dict) and set(a) == set(b):
+        for key in a:
+            yield from _pairs(f"{path}.{key}", a[key], b[key])
+    elif isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)) and len(a) == len(b):
+        for i, (x, y) in enumerate(zip(a, b, strict=True)):
+            yield from _pairs(f"{path}[{i}]", x, y)
+    else:
+        yield path, a, b
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor {tuple(value.shape)}"
+    return f"keys {sorted(map(str, value))}" if isinstance(value, dict) else repr(value)
