@@ -221,5 +221,6 @@ def _run(command: list[str], folder: str, seconds: float = PROCESS_SECONDS) -> N
     except OSError as error:
         raise Unavailable(f"`{what}` could not start: {error}") from error
     if done.returncode != 0:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
-        raise Unavailable(f"`{what}` failed: {lines[-1]}")
+        lines = done.stderr.decode(errors="replace").splitlines()
+        errors = [line for line in lines if "error" in line.lower()] or ["no message"]
+        raise Unavailable(f"`{what}` failed: {', '.join(errors[:2])}")

