@@ -15,11 +15,12 @@ from lpm.bonuses.lpm_config import VARIANTS, Form, LPMConfig
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
 from lpm.core.spaces import Spaces
-from lpm.core.transitions import Rows, Transitions
-from lpm.nn.buffers import RingBuffer, minibatches
+from lpm.core.transitions import Transitions
+from lpm.nn.buffers import minibatches
 from lpm.nn.dynamics import DynamicsModel, ErrorModel
 from lpm.nn.inputs import ObservationInput, in_chunks
 from lpm.nn.random_target import RandomTargetErrorModel, RandomTargetModel
+from lpm.nn.replay import TransitionBuffer
 from lpm.nn.seeding import seeded
 
 
@@ -74,24 +75,20 @@ class LPM(IntrinsicReward):
         self.input = ObservationInput(spaces, normalise)
         with seeded(self.generator):
             self._build_models()
-        fields = {
-            "obs": (spaces.obs_shape, spaces.obs_dtype),
-            "action": (spaces.action_shape, spaces.action_dtype),
-            "next_obs": (spaces.obs_shape, spaces.obs_dtype),
+        columns: dict[str, tuple[tuple[int, ...], torch.dtype]] = {
             "error": ((), torch.float32),
             "version": ((), torch.int64),
         }
         if config.queue == "reservoir":
-            fields["priority"] = ((), torch.float32)
+            columns["priority"] = ((), torch.float32)
         capacity = max(_default_capacity(spaces), rollout) if config.buffer_size is None else config.buffer_size
-        self.buffer = RingBuffer(max(capacity, self.queue_size), fields)
-        for counter in ("versions", "fits", "queue_start", "cycle_start"):
+        self.buffer = TransitionBuffer(spaces, max(capacity, self.queue_size), columns)
+        for counter in ("versions", "fits", "queue_start"):
             self.register_buffer(counter, torch.zeros((), dtype=torch.int64))
 
     versions: Tensor  # τ: updates of f so far
     fits: Tensor  # updates of g so far
     queue_start: Tensor  # first pushed row whose error is in the present scale
-    cycle_start: Tensor  # first pushed row since the last update
 
     def _build_models(self) -> None:
         c, spaces = self.config, self.spaces
@@ -138,12 +135,11 @@ class LPM(IntrinsicReward):
 
     def _mse(self, batch: Transitions) -> Tensor:
         """Error of the present f on every transition, (T, N)."""
+        flat = (x.flatten(0, 1) for x in (batch.obs, batch.action, batch.next_obs))
+        return in_chunks(self._errors, *flat).view(batch.shape)
 
-        def errors(obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
-            return self.dynamics.errors(self.input(obs), self.spaces.encode_action(action), self.input(next_obs))
-
-        flat = (batch.obs, batch.action, batch.next_obs)
-        return in_chunks(errors, *(x.flatten(0, 1) for x in flat)).view(batch.shape)
+    def _errors(self, obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
+        return self.dynamics.errors(self.input(obs), self.spaces.encode_action(action), self.input(next_obs))
 
     def _reward(self, batch: Transitions, mse: Tensor) -> Tensor:
         c = self.config
@@ -153,11 +149,12 @@ class LPM(IntrinsicReward):
         weight = c.rnd_weight if c.form == "rnd" else c.exp_weight
 
         def rewards(obs: Tensor, action: Tensor, next_obs: Tensor, errors: Tensor) -> Tensor:
-            g = self._predicted(obs, action, next_obs)
-            return reward(c.form, g, errors, self.floor, weight=weight)
+            g: Tensor = self.error_model(*self._error_inputs(obs, action, next_obs))
+            g = g if c.clamp is None else g.clamp(*c.clamp)
+            return c.reward_scale * reward(c.form, g, errors, self.floor, weight=weight)
 
-        flat = (batch.obs, batch.action, batch.next_obs, mse)
-        value = c.reward_scale * in_chunks(rewards, *(x.flatten(0, 1) for x in flat)).view_as(mse)
+        flat = (x.flatten(0, 1) for x in (batch.obs, batch.action, batch.next_obs, mse))
+        value = in_chunks(rewards, *flat).view_as(mse)
         if c.reward_cap is not None:
             value = value.clamp_max(c.reward_cap)
         return torch.where(open_gate, value, torch.zeros_like(value))
@@ -172,31 +169,22 @@ class LPM(IntrinsicReward):
         queued = self.buffer.total - int(self.queue_start) + rank
         return valid & (queued >= self.queue_size)
 
-    def _predicted(self, obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
-        x = self.input(next_obs if self.config.form == "rnd" else obs)
-        g: Tensor = self.error_model(x, self.spaces.encode_action(action))
-        return g if self.config.clamp is None else g.clamp(*self.config.clamp)
+    def _error_inputs(self, obs: Tensor, action: Tensor, next_obs: Tensor) -> tuple[Tensor, Tensor]:
+        """What g sees: (o, a), except in the release's Montezuma code, which shows it the next observation."""
+        return self.input(next_obs if self.config.form == "rnd" else obs), self.spaces.encode_action(action)
 
     def _push(self, batch: Transitions, mse: Tensor) -> None:
-        rows: Rows = batch.rows()
-        count = rows.obs.shape[0]
-        if not self._statistics_frozen:
-            self.input.observe(rows.obs)
         errors = target(self.config.form, mse[batch.valid], self.floor)
-        columns = {
-            "obs": rows.obs,
-            "action": rows.action,
-            "next_obs": rows.next_obs,
-            "error": errors,
-            "version": self.versions.expand(count),
-        }
+        columns = {"error": errors, "version": self.versions.expand_as(errors)}
         if self.config.queue == "reservoir":
-            columns["priority"] = torch.rand(count, generator=self.generator).to(errors.device)
-        self.buffer.push(**columns)
+            columns["priority"] = torch.rand(len(errors), generator=self.generator).to(errors.device)
+        if not self._statistics_frozen:
+            self.input.observe(batch.obs[batch.valid])
+        self.buffer.observe(batch, **columns)
 
     # ---- learning -----------------------------------------------------------------------------------------
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        if self._since_update == 0 or not self._freeze_statistics():
+        if self.buffer.fresh == 0 or not self._freeze_statistics():
             return {}
         metrics = {"dynamics_loss": self._fit_dynamics(generator)}
         slots = self.queue_slots()
@@ -207,16 +195,15 @@ class LPM(IntrinsicReward):
             metrics["queue_error_mean"] = errors.mean()
             metrics["queue_error_std"] = errors.std(correction=0)
         metrics["queue_length"] = torch.tensor(float(len(slots)))
-        self.cycle_start.fill_(self.buffer.total)
+        self.buffer.mark()
         return metrics
 
     def _fit_dynamics(self, generator: torch.Generator) -> Tensor:
         """f on B by MSE."""
         c, losses = self.config, []
-        slots = self.buffer.last(len(self.buffer) if c.replay == "all" else self._since_update)
+        slots = self.buffer.last(len(self.buffer) if c.replay == "all" else self.buffer.fresh)
         for index in minibatches(len(slots), c.batch_size, c.dynamics_steps, generator):
-            obs, action, next_obs = self._gather(slots[index.to(slots.device)])
-            loss = self.dynamics.errors(self.input(obs), action, self.input(next_obs)).mean()
+            loss = self._errors(*self.buffer.rows(slots[index.to(slots.device)])).mean()
             self.descend("dynamics", loss)
             losses.append(loss.detach())
         self.versions += 1
@@ -228,17 +215,11 @@ class LPM(IntrinsicReward):
         self.error_model.calibrate(self.buffer["error"][slots])
         for index in minibatches(len(slots), c.error_batch_size, c.error_steps, generator):
             chosen = slots[index.to(slots.device)]
-            obs, action, next_obs = self._gather(chosen)
-            x = self.input(next_obs if c.form == "rnd" else obs)
-            loss = self.error_model.loss(x, action, self.buffer["error"][chosen])
+            loss = self.error_model.loss(*self._error_inputs(*self.buffer.rows(chosen)), self.buffer["error"][chosen])
             self.descend("error_model", loss)
             losses.append(loss.detach())
         self.fits += 1
         return torch.stack(losses).mean()
-
-    def _gather(self, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        action = self.spaces.encode_action(self.buffer["action"][slots])
-        return self.buffer["obs"][slots], action, self.buffer["next_obs"][slots]
 
     # ---- the queue ----------------------------------------------------------------------------------------
     def queue_slots(self) -> Tensor:
@@ -246,7 +227,7 @@ class LPM(IntrinsicReward):
         queued = self.buffer.total - int(self.queue_start)
         if self.config.queue == "fifo":
             return self.buffer.last(min(self.queue_size, queued))
-        cycle = self.buffer.last(min(self._since_update, queued))
+        cycle = self.buffer.last(min(self.buffer.fresh, queued))
         if len(cycle) <= self.queue_size:
             return cycle
         kept = self.buffer["priority"][cycle].topk(self.queue_size).indices.sort().values
@@ -255,11 +236,6 @@ class LPM(IntrinsicReward):
     def queue_versions(self) -> list[int]:
         """The model versions τ whose errors D holds."""
         return sorted(set(self.buffer["version"][self.queue_slots()].tolist()))
-
-    @property
-    def _since_update(self) -> int:
-        """Transitions observed since the last update."""
-        return self.buffer.total - int(self.cycle_start)
 
     @property
     def _statistics_frozen(self) -> bool:
