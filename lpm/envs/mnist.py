@@ -94,4 +94,4 @@ class NoisyMNIST:
         return index
 
     def _scaled(self, index: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        return self._images[index].astype(np.float32) / np.float32(255)
+        return np.divide(self._images[index], np.float32(255), dtype=np.float32)
