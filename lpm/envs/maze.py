@@ -128,6 +128,11 @@ class NMazeVector(BatchedEnv):
         self._image = np.full(num_envs, _NEVER, dtype=np.int64)
         self._shows_noise = np.zeros(num_envs, dtype=np.bool_)
 
+    @property
+    def threads(self) -> int:
+        """Threads that draw."""
+        return self._renderer.threads
+
     def _reset_rows(self, rows: Mask) -> None:
         self._pose[rows] = START
         self._executed[rows] = _NEVER

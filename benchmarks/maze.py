@@ -1,0 +1,109 @@
+"""How fast the maze is, beside Miniworld where it is installed, and what a uniform random policy covers in it.
+
+python benchmarks/maze.py                 # speed
+python benchmarks/maze.py --reference     # random policy, 10 seeds x 50,000 steps, all conditions
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import time
+
+import numpy as np
+
+from lpm.envs.maze import NMazeVector, Noise
+from lpm.envs.maze_dynamics import random_walk_coverage
+
+SETTINGS: tuple[tuple[str, int, int, Noise], ...] = (
+    ("160 x 120, no noise", 160, 120, "none"),
+    ("160 x 120, state noise", 160, 120, "state"),
+    ("160 x 120, action noise", 160, 120, "action"),
+    ("80 x 60, no noise", 80, 60, "none"),
+)
+TELEVISION = np.random.default_rng(0).integers(0, 256, (1000, 32, 32, 3), dtype=np.uint8)
+
+
+def frames_per_second(envs: NMazeVector, seconds: float = 2.0, rounds: int = 3) -> float:
+    """Median rate of `step` under a random walk that has left the start."""
+    rng = np.random.default_rng(0)
+    envs.reset(seed=0)
+    actions = rng.choice(5, size=(100, envs.num_envs), p=(0.15, 0.15, 0.5, 0.1, 0.1))
+    for row in actions:
+        envs.step(row)
+    rates = []
+    for _ in range(rounds):
+        count, start = 0, time.perf_counter()
+        while time.perf_counter() - start < seconds / rounds:
+            for row in actions[:20]:
+                envs.step(row)
+            count += 20 * envs.num_envs
+        rates.append(count / (time.perf_counter() - start))
+    return float(np.median(rates))
+
+
+def make(num_envs: int, width: int, height: int, noise: Noise, threads: int | None = None) -> NMazeVector:
+    images = TELEVISION if noise == "action" else None
+    return NMazeVector(num_envs, noise, width, height, images=images, threads=threads)
+
+
+def miniworld_rate(width: int, height: int, seconds: float = 3.0) -> float | None:
+    """Steps per second of one Miniworld process, or None where it is not installed."""
+    if importlib.util.find_spec("miniworld") is None:
+        return None
+    return frames_per_second(NMazeVector(1, width=width, height=height, backend="miniworld"), seconds)
+
+
+def speed(num_envs: int) -> None:
+    print(f"| setting | one thread | {NMazeVector(1).threads} threads | Miniworld, one process |")
+    print("|---|---:|---:|---:|")
+    for name, width, height, noise in SETTINGS:
+        single = frames_per_second(make(num_envs, width, height, noise, 1))
+        several = frames_per_second(make(num_envs, width, height, noise))
+        other = miniworld_rate(width, height) if noise == "none" else None
+        beside = f"{other:,.0f} (x {several / other:.1f})" if other is not None else "–"
+        print(f"| {name}, {num_envs} envs | {single:,.0f} | {several:,.0f} | {beside} |")
+
+
+def noise_share(noise: Noise, sticky: float, seeds: int, steps: int) -> float:
+    """Share of the steps of a uniform random policy whose frame shows noise; one row per seed, small frames."""
+    images = TELEVISION if noise == "action" else None
+    envs = NMazeVector(seeds, noise, width=40, height=30, sticky=sticky, images=images)
+    envs.reset(seed=0)
+    rng = np.random.default_rng(0)
+    noisy = 0
+    for _ in range(steps):
+        noisy += int(envs.step(rng.integers(5, size=seeds))[4]["noise"].sum())
+    return noisy / (seeds * steps)
+
+
+def reference(seeds: int, steps: int) -> None:
+    total, free = NMazeVector.maze_cells, NMazeVector.reachable_cells
+    print(f"| sticky | noise | cells visited | of {total:,} | of {free:,} reachable | noise steps |")
+    print("|---|---|---:|---:|---:|---:|")
+    for sticky in (0.0, 0.25):
+        visited = np.array([random_walk_coverage(steps, seed, sticky=sticky)[0][-1] for seed in range(seeds)])
+        conditions: tuple[Noise, ...] = ("none", "state", "action")
+        for noise in conditions:
+            share = noise_share(noise, sticky, min(seeds, 10), steps) if noise != "none" else 0.0
+            print(
+                f"| {sticky} | {noise} | {visited.mean():,.1f} ± {visited.std(ddof=1):.1f} "
+                f"| {visited.mean() / total:.1%} | {visited.mean() / free:.1%} | {share:.1%} |"
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--num-envs", type=int, default=16)
+    parser.add_argument("--reference", action="store_true", help="coverage of a uniform random policy instead")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=50_000)
+    settings = parser.parse_args()
+    if settings.reference:
+        reference(settings.seeds, settings.steps)
+    else:
+        speed(settings.num_envs)
+
+
+if __name__ == "__main__":
+    main()
