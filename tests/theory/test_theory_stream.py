@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 
 from lpm.theory._types import FloatArray, IntArray
 from lpm.theory.exact_bonuses import ExactErrorModel, ExactMeanProgress, TabularErrorModel, exact_factories
-from lpm.theory.linear import Gaussian, gaussian_kl
+from lpm.theory.linear import Gaussian, gaussian_kl, realised_gain
 from lpm.theory.noise import BiasPayout
 from lpm.theory.stream import (
     FIVE_DIM,
@@ -163,3 +163,45 @@ def test_bad_settings_are_refused() -> None:
         dataclasses.replace(SMALL, noise=(0.0, 1.0))
     with pytest.raises(ValueError, match="at least 2"):
         measure(SMALL, {}, seeds=1)
+
+
+def test_every_score_from_first_principles() -> None:
+    config = dataclasses.replace(FIVE_DIM, features=8)
+    world, learner, rng = advanced(config, cycles=7)
+    obs, action, next_obs = world.sample(rng, 12)
+    phi, noise_var = world.features(obs, action), np.square(config.noise)[action]
+    bonuses = {name: build(world, learner, 0) for name, build in exact_factories(5).items()}
+    scores = {name: bonus.score(obs, action, next_obs) for name, bonus in bonuses.items()}
+
+    def log_mse(index: int) -> FloatArray:
+        return np.asarray(np.log(np.mean((next_obs - phi @ learner.history[index].mean) ** 2, axis=1)))
+
+    mse = np.exp(log_mse(-1))
+    exact = ExactErrorModel(world, learner, BiasPayout(5))
+    old, new = (exact.mean_log_mse(learner.history[index], obs, action) for index in (-2, -1))
+    np.testing.assert_allclose(scores["LPM, exact g"], old - log_mse(-1))
+    np.testing.assert_allclose(scores["LPM, mean over o'"], old - new)
+    np.testing.assert_allclose(scores["LPM, tabular g"], -log_mse(-1))
+    np.testing.assert_allclose(scores["pointwise, lag 1"], log_mse(-2) - log_mse(-1))
+    np.testing.assert_allclose(scores["pointwise, lag 5"], log_mse(-6) - log_mse(-1))
+    np.testing.assert_allclose(scores["forward error"], mse)
+    np.testing.assert_allclose(scores["AMA, true variance"], mse - noise_var)
+    np.testing.assert_allclose(scores["ensemble, limit"], np.diag(phi @ learner.current.cov @ phi.T))
+    targets = exact_targets(world, learner, obs, action, next_obs)
+    np.testing.assert_allclose(scores["VIME, true sigma"], targets["realised"])
+    variances = [np.diag(phi @ belief.cov @ phi.T) for belief in learner.history[-2:]]
+    np.testing.assert_allclose(targets["retrospective"], 2.5 * np.log(variances[0] / variances[1]))
+
+
+def test_one_sigma_vime_learns_with_its_own_noise() -> None:
+    world, learner, rng = advanced(SMALL)
+    bonus = exact_factories(1)["VIME, sigma 0.5"](world, learner, 0)
+    own = Learner(2 * SMALL.features, SMALL.dim)
+    for _ in range(3):
+        obs, action, next_obs = world.sample(rng, 16)
+        phi, quarter = world.features(obs, action), np.full(16, 0.25)
+        bonus.update(obs, action, next_obs)
+        own.update(phi, next_obs, quarter)
+    q = own.current.variance(phi) / 0.25
+    squared = ((next_obs - phi @ own.current.mean) ** 2)[:, 0]
+    np.testing.assert_allclose(bonus.score(obs, action, next_obs), realised_gain(q, squared, 0.25))
