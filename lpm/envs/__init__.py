@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from gymnasium.envs.registration import register
 
-_HOMES = {
-    "MountainCar": "lpm.envs.mountain_car",
-    "NMaze": "lpm.envs.maze",
-    "Atari": "lpm.envs.atari",
-    "LavaCrossing": "lpm.envs.lava",
+# Strings: a simulation and the packages it needs are imported only when an environment is made.
+_ENTRY_POINTS = {
+    "MountainCar": ("lpm.envs.mountain_car:MountainCar", "lpm.envs.mountain_car:MountainCarVector"),
+    "NMaze": ("lpm.envs.maze:NMaze", "lpm.envs.maze:NMazeVector"),
+    "Atari": ("lpm.envs.atari:Atari", "lpm.envs.atari:make_atari_vector"),
+    "LavaCrossing": ("lpm.envs.lava:LavaCrossing", "lpm.envs.lava:LavaCrossingVector"),
 }
 
-for _name, _home in _HOMES.items():
-    # Strings: a simulation and the packages it needs are imported only when an environment is made.
-    register(id=f"lpm/{_name}-v0", entry_point=f"{_home}:{_name}", vector_entry_point=f"{_home}:{_name}Vector")
+for _name, (_single, _vector) in _ENTRY_POINTS.items():
+    register(id=f"lpm/{_name}-v0", entry_point=_single, vector_entry_point=_vector)

@@ -1,0 +1,191 @@
+"""Atari emulators driven from here: the same frames as ale-py's vector environment, plus memory and exact saving."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from lpm.envs.atari_games import MONTEZUMA, NUM_CELLS, cell_of, import_ale, place_in_pyramid, rom_name, rom_path
+from lpm.envs.noise_sources import Source
+from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, State
+
+SIZE, STACK, SKIP = 84, 4, 4
+_SCREEN = (210, 160)
+
+
+def default_max_frames(game: str) -> int:
+    """The limit of an episode: 18,000 frames for Montezuma's Revenge as in the release, else the ALE's 108,000."""
+    return 18_000 if rom_name(game) == MONTEZUMA else 108_000
+
+
+def area_matrix(source: int, target: int) -> NDArray[np.float32]:
+    """The matrix that shrinks an axis by averaging over the area of each target pixel (OpenCV's INTER_AREA)."""
+    edges = np.arange(target + 1) * source / target
+    pixels = np.arange(source)
+    overlap = np.minimum(edges[1:, None], pixels + 1) - np.maximum(edges[:-1, None], pixels)
+    matrix: NDArray[np.float32] = (np.clip(overlap, 0.0, None) * target / source).astype(np.float32)
+    return matrix
+
+
+class AtariRamVector(BatchedEnv):
+    """A batch of emulators stepped by a few threads (the ALE runs without Python's lock)."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 15}  # type: ignore[misc]
+
+    def __init__(
+        self,
+        num_envs: int,
+        game: str,
+        source: Source | None = None,
+        idle_actions: int = 2,
+        max_episode_frames: int | None = None,
+        noop_max: int = 30,
+        num_threads: int = 2,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
+    ) -> None:
+        """`source`: what an idle action shows (None: nothing; it is then a plain no-op)."""
+        self._ale = import_ale()
+        self._ale.ALEInterface.setLoggerMode(self._ale.LoggerMode.Error)
+        self.game = rom_name(game)
+        path = rom_path(game)
+        limit = max_episode_frames or default_max_frames(game)
+        self._emulators = [self._start(path, limit) for _ in range(num_envs)]
+        self._game_actions = list(self._emulators[0].getMinimalActionSet())
+        super().__init__(
+            num_envs,
+            Box(0, 255, (STACK, SIZE, SIZE), np.uint8),
+            Discrete(len(self._game_actions) + idle_actions),
+            autoreset_mode,
+            render_mode,
+        )
+        self._montezuma = self.game == MONTEZUMA
+        self.num_cells = NUM_CELLS if self._montezuma else 0
+        self._source = source
+        self._noop_max = noop_max
+        self._down, self._across = area_matrix(_SCREEN[0], SIZE), area_matrix(_SCREEN[1], SIZE).T.copy()
+        self._stacks = np.zeros((num_envs, STACK, SIZE, SIZE), dtype=np.uint8)
+        self._cells = np.full(num_envs, -1)
+        self._lives = np.zeros(num_envs, dtype=np.int64)
+        self._noise = np.zeros(num_envs, dtype=np.bool_)
+        self._pool = ThreadPoolExecutor(num_threads) if num_threads > 1 and num_envs > 1 else None
+
+    def _start(self, path: Any, limit: int) -> Any:
+        emulator = self._ale.ALEInterface()
+        emulator.setInt("random_seed", 0)
+        emulator.setFloat("repeat_action_probability", 0.0)
+        emulator.setInt("max_num_frames_per_episode", limit)
+        emulator.loadROM(path)
+        return emulator
+
+    def _reset_rows(self, rows: Mask) -> None:
+        for row in np.flatnonzero(rows).tolist():
+            emulator = self._emulators[row]
+            emulator.reset_game()
+            noops = int(self.rngs[row].integers(0, self._noop_max + 1)) if self._noop_max else 0
+            for _ in range(noops):
+                emulator.act(self._ale.Action.NOOP)
+                if emulator.game_over():
+                    emulator.reset_game()
+            self._stacks[row] = 0
+            self._stacks[row, -1] = self._shrink(emulator.getScreenGrayscale())
+            self._noise[row] = False
+            self._read_memory(row)
+
+    def _step_rows(self, actions: Array, active: Mask | None) -> Outcome:
+        rows = np.arange(self.num_envs) if active is None else np.flatnonzero(active)
+        reward = np.zeros(self.num_envs)
+        terminated, truncated = np.zeros((2, self.num_envs), dtype=np.bool_)
+        stacks = self._stacks
+        idle = actions >= len(self._game_actions)
+
+        def advance(row: int) -> None:
+            action = self._ale.Action.NOOP if idle[row] else self._game_actions[actions[row]]
+            reward[row], frame = self._repeat(self._emulators[row], action)
+            stacks[row, :-1] = stacks[row, 1:]
+            stacks[row, -1] = self._shrink(frame)
+            terminated[row] = self._emulators[row].game_over(with_truncation=False)
+            truncated[row] = self._emulators[row].game_truncated()
+            self._read_memory(row)
+
+        if self._pool is None:
+            for row in rows.tolist():
+                advance(row)
+        else:
+            list(self._pool.map(advance, rows.tolist()))
+        self._noise[rows] = idle[rows] if self._source is not None else False
+        noisy = rows[self._noise[rows]]
+        if self._source is not None and len(noisy):
+            stacks[noisy, -1] = self._source.draw(self.noise_rng, noisy)
+        return reward, terminated, truncated, bool((terminated | truncated).any())
+
+    def _repeat(self, emulator: Any, action: Any) -> tuple[float, NDArray[np.uint8]]:
+        """Hold an action for 4 frames; the reward, and the brighter pixels of the last two frames."""
+        reward = 0.0
+        screens = np.zeros((2, *_SCREEN), dtype=np.uint8)
+        for frame in range(SKIP):
+            reward += emulator.act(action)
+            if frame >= SKIP - 2 or emulator.game_over():
+                emulator.getScreenGrayscale(screens[frame % 2])
+            if emulator.game_over():
+                break
+        return reward, np.maximum(screens[0], screens[1])
+
+    def _shrink(self, screen: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        shrunk: NDArray[np.float32] = self._down @ screen.astype(np.float32) @ self._across
+        return np.rint(shrunk).astype(np.uint8)
+
+    def _read_memory(self, row: int) -> None:
+        emulator = self._emulators[row]
+        self._lives[row] = emulator.lives()
+        if self._montezuma:
+            self._cells[row] = cell_of(*place_in_pyramid(emulator.getRAM()))
+
+    def _observe(self, rows: Mask | None = None, out: Array | None = None) -> Array:
+        if out is None:
+            return self._stacks.copy()
+        selection = slice(None) if rows is None else rows
+        out[selection] = self._stacks[selection]
+        return out
+
+    def _info(self) -> dict[str, Array]:
+        info = {"cell": self._cells.copy(), "noise": self._noise.copy(), "lives": self._lives.copy()}
+        if self._montezuma:
+            info["room"] = self._cells // 65_536
+        return info
+
+    def _state(self) -> dict[str, Array]:
+        return {"stacks": self._stacks, "cells": self._cells, "lives": self._lives, "noise": self._noise}
+
+    def get_state(self) -> State:
+        """Everything the future depends on, the emulators' own serialised states included."""
+        saved = [emulator.cloneState(include_rng=True).serialize() for emulator in self._emulators]
+        sizes = np.array([len(data) for data in saved])
+        emulators = np.zeros((self.num_envs, sizes.max()), dtype=np.uint8)
+        for row, data in enumerate(saved):
+            emulators[row, : len(data)] = np.frombuffer(data, dtype=np.uint8)
+        return {**super().get_state(), "emulators": emulators, "emulator_sizes": sizes}
+
+    def set_state(self, state: State, rows: Mask | None = None) -> None:
+        """Put back what `get_state` gave; with `rows`, only there."""
+        rest = dict(state)
+        if "emulators" not in rest or "emulator_sizes" not in rest:
+            raise ValueError(f"expected a state with emulators and emulator_sizes, got {sorted(rest)}")
+        emulators, sizes = np.asarray(rest.pop("emulators")), np.asarray(rest.pop("emulator_sizes"))
+        super().set_state(rest, rows)
+        for row in range(self.num_envs) if rows is None else np.flatnonzero(rows).tolist():
+            data = emulators[row, : sizes[row]].astype(np.uint8).tobytes()
+            self._emulators[row].restoreState(self._ale.ALEState(data))
+
+    def _render_row(self, row: int) -> Array:
+        return np.repeat(self._stacks[row, -1][..., None], 3, axis=-1)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Stop the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()

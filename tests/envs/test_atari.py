@@ -1,0 +1,152 @@
+"""Atari: preprocessing, idle actions, images in the frame stack, Montezuma's rooms, saving."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from env_contract import check_autoreset_modes, check_save_and_restore, check_seeding, check_spaces
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+
+import lpm.envs  # noqa: F401
+
+pytest.importorskip("ale_py")
+
+from lpm.envs import atari_games
+from lpm.envs.atari import AtariNativeVector, noise_screen
+from lpm.envs.atari_games import MONTEZUMA, cell_of, rom_name, rooms_of
+from lpm.envs.atari_ram import AtariRamVector, area_matrix
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (5, 32, 32, 3), dtype=np.uint8)
+FRAMES = noise_screen(IMAGES, "tile").frames(np.arange(5))
+make = partial(gymnasium.make_vec, "lpm/Atari-v0", images=IMAGES)
+
+
+def is_image(frame: Any) -> bool:
+    return any((frame == image).all() for image in FRAMES)
+
+
+@pytest.mark.parametrize("game", ["space_invaders", "up_n_down", MONTEZUMA])
+def test_both_backends_agree(game: str) -> None:
+    native, ours = AtariNativeVector(2, game, noop_max=0), AtariRamVector(2, game, noop_max=0)
+    assert native.single_action_space == ours.single_action_space
+    frames = [env.reset(seed=0)[0] for env in (native, ours)]
+    differing, total = 0, 0
+    for actions in np.random.default_rng(0).integers(0, native.single_action_space.n, (60, 2)):
+        steps = [env.step(actions) for env in (native, ours)]
+        frames = [step[0].astype(np.int64) for step in steps]
+        # Averages that lie half-way between two gray levels may round either way.
+        assert np.abs(frames[0] - frames[1]).max() <= 1
+        differing, total = differing + (frames[0] != frames[1]).sum(), total + frames[0].size
+        for index in (1, 2, 3):
+            np.testing.assert_array_equal(steps[0][index], steps[1][index])
+        np.testing.assert_array_equal(steps[0][4]["lives"], steps[1][4]["lives"])
+    assert differing / total < 1e-3
+
+
+@pytest.mark.parametrize("backend", ["native", "ram"])
+def test_idle_actions_are_noops_and_the_stack_carries_the_image(backend: str) -> None:
+    settings: dict[str, Any] = {"game": "space_invaders", "backend": backend, "noop_max": 0}
+    noisy = make(num_envs=2, noise=True, **settings)
+    clean = make(num_envs=2, **settings)
+    native_actions = int(noisy.single_action_space.n) - 2
+    assert clean.single_action_space == noisy.single_action_space
+    noisy.reset(seed=0)
+    clean.reset(seed=0)
+    history = []
+    for action in [1, 1, native_actions, 1, native_actions + 1, 1, 1, 1, 1, 0]:
+        actions = np.array([action, 3])
+        obs, reward, *_, info = noisy.step(actions)
+        truth, true_reward, *_, clean_info = clean.step(actions)
+        idle = action >= native_actions
+        history.append(idle)
+        np.testing.assert_array_equal(info["noise"], [idle, False])
+        assert not clean_info["noise"].any()
+        np.testing.assert_array_equal(reward, true_reward)
+        np.testing.assert_array_equal(obs[1], truth[1])
+        for age in range(min(4, len(history))):
+            if history[-1 - age]:
+                assert is_image(obs[0, 3 - age])
+            else:
+                np.testing.assert_array_equal(obs[0, 3 - age], truth[0, 3 - age])
+    noop = make(num_envs=2, **settings)
+    noop.reset(seed=0)
+    idle_env = make(num_envs=2, **settings)
+    idle_env.reset(seed=0)
+    np.testing.assert_array_equal(noop.step(np.array([0, 0]))[0], idle_env.step(np.full(2, native_actions + 1))[0])
+
+
+@pytest.mark.parametrize("backend", ["native", "ram"])
+def test_autoreset_and_seeding(backend: str) -> None:
+    build = partial(make, game="space_invaders", noise=True, backend=backend, max_episode_frames=120)
+    check_autoreset_modes(build, 40)
+    check_seeding(build, 40)
+    check_spaces(build, 45)
+
+
+def test_save_and_restore() -> None:
+    build = partial(make, game=MONTEZUMA, noise=True, max_episode_frames=160)
+    check_save_and_restore(build, 9, 30)
+    native = make(num_envs=1, game="space_invaders")
+    with pytest.raises(NotImplementedError, match='use backend="ram"'):
+        native.get_state()
+
+
+@pytest.mark.parametrize("noise", [False, True])
+def test_single_environment(noise: bool) -> None:
+    env = gymnasium.make("lpm/Atari-v0", game="MsPacman", noise=noise, images=IMAGES, render_mode="rgb_array")
+    check_env(env.unwrapped)
+
+
+def test_montezuma_reports_its_place() -> None:
+    env = make(num_envs=1, game="Montezuma's Revenge", noop_max=0)
+    _, info = env.reset(seed=0)
+    start = info["cell"][0]
+    assert start == cell_of(77, 235, 1)
+    assert info["room"][0] == 1
+    right = [str(action) for action in env._game_actions].index("Action.RIGHT")
+    for _ in range(12):
+        *_, info = env.step(np.array([right]))
+    assert info["cell"][0] != start
+    assert rooms_of(info["cell"])[0] == info["room"][0] == 1
+    assert env.num_cells == 24 * 256 * 256
+
+
+def test_area_matrix_averages() -> None:
+    matrix = area_matrix(210, 84)
+    np.testing.assert_allclose(matrix.sum(axis=1), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(matrix.sum(axis=0), 84 / 210, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"), [("MsPacman", "ms_pacman"), ("Ms Pacman", "ms_pacman"), ("UpNDown", "up_n_down")]
+)
+def test_names(given: str, name: str) -> None:
+    assert rom_name(given) == name
+
+
+def test_bad_input_says_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"got 'space_invader'; did you mean space_invaders"):
+        make(num_envs=1, game="space_invader")
+    with pytest.raises(ValueError, match="backend must be"):
+        make(num_envs=1, game="pong", backend="fast")
+    env = make(num_envs=1, game="pong", autoreset_mode=AutoresetMode.DISABLED, max_episode_frames=4)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(np.array([0]))
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="expected an action in MultiDiscrete"):
+        env.step(np.array([99]))
+    env.step(np.array([0]))
+    with pytest.raises(ValueError, match=r"rows \[0\] have ended"):
+        env.step(np.array([0]))
+    monkeypatch.setattr("ale_py.roms.get_rom_path", lambda name: None)
+    with pytest.raises(ValueError, match=r"ROM of 'pong' is missing.*lpm-exploration\[atari\]"):
+        atari_games.rom_path("pong")
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    with pytest.raises(ImportError, match=r'pip install "lpm-exploration\[atari\]"'):
+        rom_name("pong")
