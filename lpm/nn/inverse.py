@@ -1,0 +1,59 @@
+"""Inverse dynamics: which action led from one feature vector to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from lpm.core.spaces import Spaces
+from lpm.nn.networks import Activation, mlp
+
+
+class InverseModel(nn.Module):
+    """Predicts the raw action from φ(o) and φ(o'), for every action space.
+
+    The loss is the negative log-likelihood of the action without its constant. Discrete factors: the sum of their
+    cross-entropies. Continuous: half the sum of squared differences to the encoded action, a Gaussian of unit
+    variance. Either way it is reduced to one number per sample, so that it can be masked or weighted.
+    """
+
+    def __init__(self, spaces: Spaces, features: int, hidden: Sequence[int] = (256,), act: Activation = "relu") -> None:
+        super().__init__()
+        self.spaces = spaces
+        self.continuous = spaces.action_kind == "continuous"
+        outputs = spaces.action_width if self.continuous else sum(spaces.factors)
+        self.body = mlp(2 * features, hidden, outputs, act)
+
+    def forward(self, phi: Tensor, phi_next: Tensor) -> Tensor:
+        """Features (B, F) twice to logits of all factors, or to the encoded action, (B, outputs)."""
+        return self.body(torch.cat([phi, phi_next], dim=1))  # type: ignore[no-any-return]
+
+    def loss(self, phi: Tensor, phi_next: Tensor, action: Tensor) -> Tensor:
+        """Loss of each sample, (B,), from raw actions."""
+        output: Tensor = self(phi, phi_next)
+        if self.continuous:
+            return 0.5 * (output - self.spaces.encode_action(action)).square().sum(1)
+        index = self.spaces.action_index(action)
+        parts = [
+            nn.functional.cross_entropy(logits, index[:, i], reduction="none")
+            for i, logits in enumerate(output.split(self.spaces.factors, dim=1))
+        ]
+        return torch.stack(parts).sum(0)
+
+    @torch.no_grad()
+    def accuracy(self, phi: Tensor, phi_next: Tensor, action: Tensor) -> Tensor:
+        """How well actions are recovered, as a 0-d tensor of at most 1.
+
+        Discrete: the share of factors that are right. Continuous: the share of the actions' variance that is
+        explained (0 for a batch of equal actions, which has none).
+        """
+        output = self(phi, phi_next)
+        if self.continuous:
+            target = self.spaces.encode_action(action)
+            variance = (target - target.mean(0)).square().mean()
+            return torch.where(variance > 0, 1 - (output - target).square().mean() / variance, 0.0)
+        index = self.spaces.action_index(action)
+        right = [logits.argmax(1) == index[:, i] for i, logits in enumerate(output.split(self.spaces.factors, dim=1))]
+        return torch.stack(right).float().mean()
