@@ -20,7 +20,8 @@ def jit(function: F) -> F:
 
     No `fastmath`: frames and poses are the same on every machine. No `parallel`: numba's thread pools do not
     survive a fork, so callers split the work over Python threads instead. The cache does not notice a change in
-    another file, so a compiled function calls only functions of its own module.
+    another file, so a compiled function calls only functions of its own module; after editing a constant elsewhere
+    (`maze_geometry`), delete `__pycache__`.
     """
     return cast(F, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
 

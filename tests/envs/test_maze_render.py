@@ -73,6 +73,22 @@ def test_every_surface_is_textured(frames):
         assert part.reshape(-1, 3).std(axis=0).min() > least
 
 
+@pytest.mark.parametrize("size", [(60, 80), (31, 45), (9, 8)])
+def test_every_pixel_is_drawn(size):
+    """Frames are drawn into unset memory, so none of it may shine through: not at corners, not at any angle."""
+    rng = np.random.default_rng(0)
+    x, z = rng.uniform(0.4, 17.6, 3000), rng.uniform(0.4, 11.6, 3000)
+    inside = (z > 8.4) | (x < 3.6) | (x > 14.4)
+    heading = np.where(rng.random(3000) < 0.3, rng.integers(-36, 36, 3000) * math.radians(5), rng.uniform(-4, 4, 3000))
+    poses = np.stack([x, z, heading], axis=1)[inside]
+    blank = np.zeros((len(poses), *size, 3), dtype=np.uint8)
+    filled = np.full_like(blank, 255)
+    renderer = MazeRenderer(1)
+    for out in (blank, filled):
+        renderer.render(out, poses, np.arange(len(poses)))
+    np.testing.assert_array_equal(blank, filled)
+
+
 def test_noise_fills_exactly_the_wall_between_the_arms(frames):
     renderer = MazeRenderer(2)
     noisy = frames.copy()
