@@ -72,7 +72,7 @@ class LPM(IntrinsicReward):
         _refuse_clamp_trap(config, self.floor)
         _refuse_large_reservoir(config, self.queue_size, rollout)
         normalise = ("standard" if vector else "none") if config.normalise == "auto" else config.normalise
-        self.input = ObservationInput(spaces, normalise)
+        self.input = ObservationInput(spaces, normalise, clip=10.0 if normalise == "standard" else None)
         with seeded(self.generator):
             self._build_models()
         columns: dict[str, tuple[tuple[int, ...], torch.dtype]] = {

@@ -34,7 +34,7 @@ class LPMConfig:
     """Centre and scale g's output by the errors in D before each fit, starting from their mean. Not in the paper."""
     normalise: Literal["auto", "none", "standard", "scalar"] = "auto"
     """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
-    "scalar" (release, Atari): mean per pixel, one common std. Paper: none stated."""
+    "standard" clips at ±10; "scalar" (release, Atari): mean per pixel, one common std. Paper: none stated."""
     warmup: int = 1
     """Transitions to observe before the statistics freeze; errors measured before are not queued. Release: 10,000."""
     buffer_size: int | None = None

@@ -1,0 +1,151 @@
+"""Settings of LPM: variants, bad input, memory."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Discrete
+
+from lpm import Spaces, Transitions, make
+from lpm.bonuses.lpm import LPM
+from lpm.bonuses.lpm_config import VARIANTS, LPMConfig
+
+VECTOR = Spaces(Box(-np.inf, np.inf, (4,)), Discrete(2))
+IMAGE = Spaces(Box(0, 255, (3, 36, 36), np.uint8), Discrete(2))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"queue_size": 0}, r"LPMConfig.queue_size: expected at least 1, or None, got 0"),
+        ({"form": "square"}, r"LPMConfig.form: expected 'log', 'linear', 'exp' or 'rnd', got 'square'"),
+        ({"queue": "lifo"}, r"LPMConfig.queue: expected 'fifo' or 'reservoir', got 'lifo'"),
+        ({"error_floor": 0.0}, r"LPMConfig.error_floor: expected more than 0, or None, got 0.0"),
+        ({"dynamics_steps": 0}, r"LPMConfig.dynamics_steps: expected at least 1, got 0"),
+        ({"buffer_size": 5, "queue_size": 6}, r"expected at least queue_size = 6.*got 5"),
+        ({"clamp": (1.0, -1.0)}, r"LPMConfig.clamp: expected \(low, high\) with low < high"),
+        ({"qeue_size": 3}, r"'lpm' has no field 'qeue_size'; did you mean queue_size"),
+        ({"variant": "papr"}, r"unknown variant 'papr' of 'lpm'; did you mean paper"),
+        ({"queue": "reservoir", "queue_size": 1000}, r"expected at most num_envs \* rollout_steps = 128, got 1000"),
+        ({"shared_encoder": True}, r"shared_encoder: expected an image observation"),
+    ],
+)
+def test_bad_settings(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make("lpm", VECTOR, **fields)  # type: ignore[arg-type]
+
+
+def test_delta_and_skip_are_for_vectors() -> None:
+    with pytest.raises(ValueError, match="delta: only for vector observations"):
+        make("lpm", IMAGE, predict="delta")
+
+
+def test_delta_predicts_the_change() -> None:
+    bonus = make("lpm", VECTOR, predict="delta")
+    assert isinstance(bonus, LPM)
+    with torch.no_grad():
+        for parameter in bonus.dynamics.parameters():
+            parameter.zero_()
+    x = torch.rand(3, 4)
+    assert torch.equal(bonus.dynamics(x, torch.zeros(3, 2)), x)
+
+
+@pytest.mark.parametrize("variant", sorted(VARIANTS))
+def test_every_variant_runs_and_is_what_it_says(variant: str) -> None:
+    mnist = variant.endswith("mnist")
+    spaces = Spaces(Box(0, 1, (784,)), Discrete(1)) if mnist else IMAGE
+    small = {"warmup": 1} if VARIANTS[variant].get("warmup", 1) > 1 else {}
+    small |= {"buffer_size": 20_000 if "size" in variant else 16_384}
+    bonus = make("lpm", spaces, num_envs=8, rollout_steps=4, variant=variant, dynamics_steps=1, error_steps=1, **small)
+    assert isinstance(bonus, LPM)
+    for name, value in VARIANTS[variant].items():
+        if name not in ("warmup", "dynamics_steps", "error_steps"):
+            assert getattr(bonus.config, name) == value
+    rng = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        if mnist:
+            obs = torch.rand(4, 8, 784, generator=rng)
+        else:
+            obs = torch.randint(0, 256, (4, 8, 3, 36, 36), generator=rng, dtype=torch.uint8)
+        reward = bonus.step(Transitions.build(obs, torch.zeros(4, 8, dtype=torch.int64), obs.flip(0)))
+        bonus.update()
+    assert torch.isfinite(reward).all()
+    if variant.startswith("release"):
+        assert (reward != 0).all()  # the release has no gate
+
+
+def test_release_mnist_matches_the_notebook() -> None:
+    """0.2 (mean over 784 outputs of exp(g) - MSE), g stepped at every fifth update only."""
+    spaces = Spaces(Box(0, 1, (784,)), Discrete(1))
+    bonus = make("lpm", spaces, num_envs=32, rollout_steps=1, variant="release-mnist")
+    assert isinstance(bonus, LPM)
+    obs = torch.rand(1, 32, 784, generator=torch.Generator().manual_seed(0))
+    batch = Transitions.build(obs, torch.zeros(1, 32, dtype=torch.int64), obs)
+    with torch.no_grad():
+        flat = obs[0]
+        mse = (bonus.dynamics(flat, torch.zeros(32, 0)) - flat).square().mean(1)
+        expected = 0.2 * (bonus.error_model(flat, torch.zeros(32, 0)).exp().mean(1) - mse)
+    torch.testing.assert_close(bonus.score(batch)[0], expected, atol=1e-6, rtol=1e-5)
+    for _ in range(10):
+        bonus.step(batch)
+        bonus.update()
+    assert (int(bonus.versions), int(bonus.fits)) == (10, 2)
+    assert bonus.error_model(flat, torch.zeros(32, 0)).shape == (32, 784)
+
+
+def test_paper_mnist_has_the_papers_layers() -> None:
+    spaces = Spaces(Box(0, 1, (784,)), Discrete(1))
+    bonus = make("lpm", spaces, variant="paper-mnist")
+    assert isinstance(bonus, LPM)
+    shapes = [tuple(p.shape) for n, p in bonus.named_parameters() if n.endswith("weight")]
+    assert shapes == [(784, 784)] * 3 + [(784, 1568), (256, 784), (128, 256), (64, 128), (1, 64)]
+
+
+def test_statistics_freeze_at_the_first_update_and_old_errors_leave_the_queue() -> None:
+    bonus = make("lpm", VECTOR, num_envs=4, rollout_steps=8)
+    assert isinstance(bonus, LPM)
+    rng = torch.Generator().manual_seed(0)
+
+    def cycle() -> torch.Tensor:
+        obs = 50 + 10 * torch.randn(8, 4, 4, generator=rng)
+        reward = bonus.step(Transitions.build(obs, torch.zeros(8, 4, dtype=torch.int64), obs))
+        bonus.update()
+        return reward
+
+    assert (cycle() == 0).all()
+    moments = bonus.input.moments
+    assert moments is not None
+    frozen = moments.mean.clone()
+    assert frozen.mean().item() == pytest.approx(50, abs=3)
+    assert len(bonus.queue_slots()) == 0
+    assert (cycle() == 0).all()
+    assert len(bonus.queue_slots()) == 32
+    assert (cycle() != 0).all()
+    assert torch.equal(moments.mean, frozen)
+
+
+def test_a_queue_of_16384_stacked_frames_adds_no_copy_of_them() -> None:
+    """Images are stored once, as uint8, in the replay buffer; the queue is a window of it and adds 12 bytes a row."""
+    spaces = Spaces(Box(0, 255, (4, 84, 84), np.uint8), Discrete(4))
+    bonus = make("lpm", spaces, num_envs=16, rollout_steps=128, queue_size=16_384, buffer_size=16_384,
+                 features=8, dynamics_hidden=(8,), error_hidden=(8,))  # fmt: skip
+    assert isinstance(bonus, LPM)
+    frame = 4 * 84 * 84
+    assert bonus.buffer["obs"].dtype == torch.uint8
+    assert bonus.buffer["obs"].nbytes == 16_384 * frame < 0.5e9
+    assert bonus.buffer.nbytes - 2 * 16_384 * frame == 16_384 * (8 + 4 + 8)  # action, error, version
+
+
+def test_config_is_frozen_and_hashable() -> None:
+    assert hash(LPMConfig()) == hash(LPMConfig())
+    with pytest.raises(AttributeError):
+        LPMConfig().form = "exp"  # type: ignore[misc]
+
+
+def test_buffer_is_bounded() -> None:
+    bonus = make("lpm", VECTOR, num_envs=2, rollout_steps=4, buffer_size=10, queue_size=6)
+    assert isinstance(bonus, LPM)
+    for value in range(5):
+        obs = torch.full((4, 2, 4), float(value))
+        bonus.step(Transitions.build(obs, torch.zeros(4, 2, dtype=torch.int64), obs))
+    assert len(bonus.buffer) == 10
+    assert bonus.buffer["obs"][bonus.buffer.last(10)][:, 0].tolist() == [3.0] * 2 + [4.0] * 8
