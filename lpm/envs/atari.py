@@ -22,7 +22,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from lpm.envs.atari_games import MONTEZUMA, import_ale, rom_name, rom_path
-from lpm.envs.atari_ram import SIZE, STACK, AtariRamVector, default_max_frames
+from lpm.envs.atari_ram import SIZE, STACK, AtariRamVector, check_idle_actions, default_max_frames
 from lpm.envs.noise_sources import Images, ImageSource, cifar10_images
 from lpm.envs.rng import RowRandom
 from lpm.envs.vector import Array, Mask, Rewards, SingleEnv, State, invalid_action
@@ -112,7 +112,10 @@ class AtariNativeVector(VectorEnv[Array, Array, Array]):
         self.single_action_space = Discrete(self._game_actions + idle_actions)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._frames = NoiseFrames(num_envs, noise_screen(images, fit)) if noise else None
+        source = noise_screen(images, fit) if noise else None
+        check_idle_actions(source, idle_actions)
+        self.images_source = "none" if source is None else source.name
+        self._frames = None if source is None else NoiseFrames(num_envs, source)
         self._pending = np.zeros(num_envs, dtype=np.bool_)
         self._last: Array | None = None
 
@@ -242,5 +245,5 @@ class Atari(SingleEnv):
 
 def noise_screen(images: Images | None, fit: str) -> ImageSource:
     """CIFAR-10 (or the given images) as gray 84x84 frames, laid on the console's 210x160 screen first if tiled."""
-    chosen = cifar10_images()[0] if images is None else images
-    return ImageSource(chosen, (SIZE, SIZE), fit, tiled_size=(210, 160))
+    chosen, name = cifar10_images() if images is None else (images, "images given")
+    return ImageSource(chosen, (SIZE, SIZE), fit, tiled_size=(210, 160), name=name)

@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from lpm.envs.atari_games import MONTEZUMA, NUM_CELLS, cell_of, import_ale, place_in_pyramid, rom_name, rom_path
-from lpm.envs.noise_sources import Source
+from lpm.envs.noise_sources import ImageSource
 from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, State
 
 SIZE, STACK, SKIP = 84, 4, 4
@@ -32,6 +32,13 @@ def area_matrix(source: int, target: int) -> NDArray[np.float32]:
     return matrix
 
 
+def check_idle_actions(source: ImageSource | None, idle_actions: int) -> None:
+    """Refuse a number of idle actions that cannot be meant."""
+    least = 0 if source is None else 1
+    if idle_actions < least:
+        raise ValueError(f"idle_actions must be at least {least} (noise={source is not None}), got {idle_actions}")
+
+
 class AtariRamVector(BatchedEnv):
     """A batch of emulators stepped by a few threads (the ALE runs without Python's lock)."""
 
@@ -41,7 +48,7 @@ class AtariRamVector(BatchedEnv):
         self,
         num_envs: int,
         game: str,
-        source: Source | None = None,
+        source: ImageSource | None = None,
         idle_actions: int = 2,
         max_episode_frames: int | None = None,
         noop_max: int = 30,
@@ -50,6 +57,7 @@ class AtariRamVector(BatchedEnv):
         render_mode: str | None = None,
     ) -> None:
         """`source`: what an idle action shows (None: nothing; it is then a plain no-op)."""
+        check_idle_actions(source, idle_actions)
         self._ale = import_ale()
         self._ale.ALEInterface.setLoggerMode(self._ale.LoggerMode.Error)
         self.game = rom_name(game)
@@ -67,6 +75,7 @@ class AtariRamVector(BatchedEnv):
         self._montezuma = self.game == MONTEZUMA
         self.num_cells = NUM_CELLS if self._montezuma else 0
         self._source = source
+        self.images_source = "none" if source is None else source.name
         self._noop_max = noop_max
         self._down, self._across = area_matrix(_SCREEN[0], SIZE), area_matrix(_SCREEN[1], SIZE).T.copy()
         self._stacks = np.zeros((num_envs, STACK, SIZE, SIZE), dtype=np.uint8)

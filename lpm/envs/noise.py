@@ -50,6 +50,7 @@ class NoisyEnv(gym.Wrapper[Array, Any, Array, Any]):
         self.config = config
         screen = Screen(config, env.observation_space, source)
         self.observation_space = screen.observation_space
+        self.images_source = screen.images_source
         self._idle = IdleActions(config, env.action_space) if config.has_idle_actions else None
         if self._idle is not None:
             self.action_space = self._idle.space
@@ -124,6 +125,7 @@ class NoisyVectorEnv(VectorWrapper):
         self.config = config
         screen = Screen(config, env.single_observation_space, source)
         self.single_observation_space = screen.observation_space
+        self.images_source = screen.images_source
         self.observation_space = batch_space(screen.observation_space, self.num_envs)
         self._idle = IdleActions(config, env.single_action_space) if config.has_idle_actions else None
         if self._idle is not None:

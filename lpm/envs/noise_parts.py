@@ -49,15 +49,22 @@ class Screen:
         self.source = source or self._make_source()
         self.observation_space = self._noisy_space(space)
 
+    @property
+    def images_source(self) -> str:
+        """Where the images come from; "none" if the TV shows numbers."""
+        return self.source.name if isinstance(self.source, ImageSource) else "none"
+
     def _make_source(self) -> Source:
         config = self.config
         if config.trigger == "never":
             return Uniform(self.shape, self.dtype, 0, 0)
         if config.source == "cifar10":
-            return ImageSource(cifar10_images()[0], self.shape, config.fit)
+            images, name = cifar10_images()
+            return ImageSource(images, self.shape, config.fit, name=name)
         if config.source == "folder":
             _, height, width = screen_layout(self.shape)
-            return ImageSource(folder_images(config.folder, (height, width)), self.shape)
+            images = folder_images(config.folder, (height, width))
+            return ImageSource(images, self.shape, name=config.folder)
         if config.source == "gaussian":
             middle = sum(self.bounds) / 2 if np.isfinite(self.bounds).all() else 0.0
             return Gaussian(self.shape, 0.0 if config.blend == "add" else middle, config.std)

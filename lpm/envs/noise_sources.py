@@ -64,13 +64,21 @@ class ImageSource:
     """
 
     def __init__(
-        self, images: Images, shape: tuple[int, ...], fit: str = "stretch", tiled_size: tuple[int, int] | None = None
+        self,
+        images: Images,
+        shape: tuple[int, ...],
+        fit: str = "stretch",
+        tiled_size: tuple[int, int] | None = None,
+        name: str = "images given",
     ) -> None:
-        """`tiled_size`: height and width of the screen that is tiled before it is resized (default: the shape's)."""
+        """`tiled_size`: (height, width) of the screen that is tiled before it is resized; default: the shape's."""
         if images.ndim != 4 or images.shape[-1] != 3 or images.dtype != np.uint8 or len(images) == 0:
             raise ValueError(
                 f"expected images as uint8 of shape (n, height, width, 3), got {images.dtype} of shape {images.shape}"
             )
+        if fit not in ("stretch", "tile"):
+            raise ValueError(f'fit must be "stretch" or "tile", got {fit!r}')
+        self.name = name
         self.images = images
         self.shape = shape
         self.layout, height, width = screen_layout(shape)

@@ -133,6 +133,10 @@ def test_names(given: str, name: str) -> None:
 def test_bad_input_says_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"got 'space_invader'; did you mean space_invaders"):
         make(num_envs=1, game="space_invader")
+    with pytest.raises(ValueError, match=r"idle_actions must be at least 1 \(noise=True\), got 0"):
+        make(num_envs=1, game="pong", noise=True, idle_actions=0)
+    with pytest.raises(ValueError, match="fit must be"):
+        make(num_envs=1, game="pong", noise=True, fit="centre")
     with pytest.raises(ValueError, match="backend must be"):
         make(num_envs=1, game="pong", backend="fast")
     env = make(num_envs=1, game="pong", autoreset_mode=AutoresetMode.DISABLED, max_episode_frames=4)
