@@ -1,3 +1,6 @@
 """The bonuses. Importing this package registers them; `lpm.make` does so by itself."""
 
+from lpm.bonuses import ama as ama
+from lpm.bonuses import etd as etd
+from lpm.bonuses import forward_error as forward_error
 from lpm.bonuses import lpm as lpm

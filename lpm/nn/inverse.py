@@ -38,7 +38,7 @@ class InverseModel(nn.Module):
         index = self.spaces.action_index(action)
         parts = [
             nn.functional.cross_entropy(logits, index[:, i], reduction="none")
-            for i, logits in enumerate(output.split(self.spaces.factors, dim=1))
+            for i, logits in enumerate(torch.split(output, list(self.spaces.factors), dim=1))
         ]
         return torch.stack(parts).sum(0)
 
@@ -55,5 +55,8 @@ class InverseModel(nn.Module):
             variance = (target - target.mean(0)).square().mean()
             return torch.where(variance > 0, 1 - (output - target).square().mean() / variance, 0.0)
         index = self.spaces.action_index(action)
-        right = [logits.argmax(1) == index[:, i] for i, logits in enumerate(output.split(self.spaces.factors, dim=1))]
+        right = [
+            logits.argmax(1) == index[:, i]
+            for i, logits in enumerate(torch.split(output, list(self.spaces.factors), dim=1))
+        ]
         return torch.stack(right).float().mean()

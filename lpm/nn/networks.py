@@ -108,10 +108,16 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Feature vector to an image: a linear layer, transposed convolutions, a sigmoid, resized to the exact shape."""
+    """Feature vector to an image: a linear layer, transposed convolutions, resized to the exact shape, a sigmoid.
 
-    def __init__(self, features: int, output_shape: tuple[int, int, int], act: Activation = "relu") -> None:
+    Without `squash` there is no sigmoid, for outputs that are not pixels.
+    """
+
+    def __init__(
+        self, features: int, output_shape: tuple[int, int, int], act: Activation = "relu", *, squash: bool = True
+    ) -> None:
         super().__init__()
+        self.squash = squash
         channels, height, width = output_shape
         self.size = (height, width)
         self.small = min(self.size) < SMALLEST_IMAGE
@@ -133,11 +139,11 @@ class Decoder(nn.Module):
         self.body = nn.Sequential(*layers)
 
     def forward(self, features: Tensor) -> Tensor:
-        """(B, features) to (B, C, H, W) in (0, 1)."""
+        """(B, features) to (B, C, H, W), in (0, 1) if squashed."""
         image = self.body(self.project(features).unflatten(1, self.start))
         if image.shape[-2:] != self.size:
             image = nn.functional.interpolate(image, self.size, mode="bilinear", align_corners=False)
-        return torch.sigmoid(image)
+        return torch.sigmoid(image) if self.squash else image
 
 
 def conv_sizes(height: int, width: int) -> list[tuple[int, int]]:

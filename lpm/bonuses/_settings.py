@@ -1,0 +1,22 @@
+"""Checks of settings that several configs share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def expect(config: Any, name: str, condition: bool, wanted: str) -> None:
+    """Refuse a field's value, saying what was expected and what came."""
+    if not condition:
+        raise ValueError(f"{type(config).__name__}.{name}: expected {wanted}, got {getattr(config, name)!r}")
+
+
+def expect_choice(config: Any, name: str, *choices: str) -> None:
+    """Refuse a value that is not one of the choices."""
+    expect(config, name, getattr(config, name) in choices, " or ".join(map(repr, choices)))
+
+
+def expect_at_least(config: Any, least: float, *names: str) -> None:
+    """Refuse values below `least`."""
+    for name in names:
+        expect(config, name, getattr(config, name) >= least, f"at least {least}")

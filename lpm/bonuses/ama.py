@@ -1,0 +1,145 @@
+"""Aleatoric mapping agents: the squared error minus the variance that the model expects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lpm.bonuses._dynamics import MNIST
+from lpm.bonuses._settings import expect, expect_at_least, expect_choice
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.registry import register
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+from lpm.nn.experience import Experience, Rows
+from lpm.nn.gaussian import GaussianDynamicsModel
+from lpm.nn.networks import Activation
+from lpm.nn.seeding import seeded
+
+Clip = Literal["none", "mean", "elem"]
+
+
+# ---- the reward and the loss, as pure functions -------------------------------------------------------------
+def reward(square: Tensor, log_variance: Tensor, eta: float = 1.0, clip: Clip = "none") -> Tensor:
+    """mean[(μ − o')² − η·exp(s)] over dimensions, from squared errors and log-variances (B, ...); (B,)."""
+    gap = (square - eta * log_variance.exp()).flatten(1)
+    if clip == "elem":
+        return gap.clamp_min(0).mean(1)
+    return gap.mean(1).clamp_min(0) if clip == "mean" else gap.mean(1)
+
+
+def loss(square: Tensor, log_variance: Tensor, lam: float = 1.0) -> Tensor:
+    """mean[exp(−s)·(μ − o')² + λ·s] over dimensions, (B,): at its optimum exp(s) is the mean square over λ."""
+    return ((-log_variance).exp() * square + lam * log_variance).flatten(1).mean(1)
+
+
+@dataclass(frozen=True)
+class AMAConfig:
+    """Settings of AMA. "Code" is the authors' repository, which has one setting per experiment."""
+
+    eta: float = 1.0
+    """η, weight of the predicted variance in the reward (code: 1). Noise pays nothing only if η = λ."""
+    lam: float = 1.0
+    """λ, weight of the log-variance in the loss (code: 1 for MNIST and retro games; MiniGrid in effect 0.1)."""
+    clip: Clip = "none"
+    """Where the reward is cut at 0: nowhere (code: MNIST, retro), after averaging over dimensions ("mean", an option
+    of the retro code), or in every dimension ("elem", MiniGrid), which pays 0.48 σ² for calibrated noise."""
+    bounds: tuple[float, float] | None = (-10.0, 10.0)
+    """Smooth limits of the log-variance; exp(−s) explodes on deterministic dimensions without. Code: none."""
+    normalise: Literal["auto", "none", "standard", "scalar"] = "auto"
+    """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
+    Rewards are 0 until the statistics exist. Retro code: "scalar"."""
+    warmup: int = 1
+    """Transitions to observe before the statistics freeze (retro code: 10,000)."""
+    hidden: tuple[int, ...] | None = None
+    """Hidden layers that both heads share. None: (256, 256) for vectors, (512,) after the encoder for images.
+    MNIST: (784, 784)."""
+    head_hidden: tuple[int, ...] = ()
+    """Hidden layers of each head. Vectors only (MNIST: (784,))."""
+    skip: bool = False
+    """Let the last layer of the mean head see the input (MNIST). Vectors only."""
+    features: int | None = 512
+    """Linear layer after the convolutions. None: none."""
+    activation: Activation = "leaky_relu"
+    """Activation of the convolutional encoder."""
+    lr: float = 1e-4
+    """Adam learning rate (code: 1e-4, where its plain MSE model has 1e-3)."""
+    epochs: int = 3
+    """Passes over the transitions of a rollout per update (retro code: 3)."""
+    batch_size: int = 256
+    """Minibatch (MNIST: 32)."""
+
+    def __post_init__(self) -> None:
+        expect_choice(self, "clip", "none", "mean", "elem")
+        expect_choice(self, "normalise", "auto", "none", "standard", "scalar")
+        expect(self, "lam", self.lam > 0, "more than 0 (at 0 the variance grows without limit)")
+        expect_at_least(self, 1, "warmup", "epochs", "batch_size")
+        expect_at_least(self, 0, "eta", "lr")
+        expect(self, "bounds", self.bounds is None or self.bounds[0] < self.bounds[1], "(low, high) with low < high")
+
+
+@register("ama")
+class AMA(IntrinsicReward):
+    """Squared prediction error minus the variance predicted for it: calibrated noise pays nothing."""
+
+    Config = AMAConfig
+    reference = "Mavor-Parker et al. 2022, How to Stay Curious while Avoiding Noisy TVs using Aleatoric Uncertainty"
+    variants = MappingProxyType(
+        {
+            "mnist": {**MNIST, "hidden": (784, 784), "head_hidden": (784,), "lr": 1e-4, "bounds": None},
+            "minigrid": {"lam": 0.1, "clip": "elem"},
+        }
+    )
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        config: AMAConfig,
+        *,
+        num_envs: int = 1,
+        rollout_steps: int = 128,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
+        self.config = config
+        self.experience = Experience(spaces, num_envs * rollout_steps, config.normalise, warmup=config.warmup)
+        with seeded(self.generator):
+            self.dynamics = GaussianDynamicsModel(
+                spaces,
+                hidden=config.hidden,
+                head_hidden=config.head_hidden,
+                features=config.features,
+                act=config.activation,
+                skip=config.skip,
+                bounds=config.bounds,
+            )
+        self.add_optimizer("dynamics", self.dynamics.parameters(), config.lr)
+
+    def _score(self, batch: Transitions) -> Tensor:
+        return self.experience.each(lambda rows: reward(*self._predict(rows), self.config.eta, self.config.clip), batch)
+
+    def _observe(self, batch: Transitions) -> None:
+        self.experience.observe(batch)
+
+    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
+        if not self.experience.begin_update():
+            return {}
+        value = self.experience.fit(
+            lambda rows: loss(*self._predict(rows), self.config.lam),
+            partial(self.descend, "dynamics"),
+            batch_size=self.config.batch_size,
+            epochs=self.config.epochs,
+            generator=generator,
+        )
+        self.experience.end_update()
+        return {"dynamics_loss": value}
+
+    def _predict(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Squared errors of the mean and log-variances, per dimension."""
+        mean, log_variance = self.dynamics(rows.x, rows.code)
+        return (mean - rows.x_next).square(), log_variance
