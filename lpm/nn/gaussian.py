@@ -69,6 +69,6 @@ class GaussianDynamicsModel(nn.Module):
 
 
 def soft_clamp(x: Tensor, low: float, high: float) -> Tensor:
-    """Nearly x between the bounds, never beyond them, and with a gradient everywhere."""
+    """Nearly x between the bounds, at most log(1 + exp(low − high)) beyond them, and with a gradient everywhere."""
     x = high - nn.functional.softplus(high - x)
     return low + nn.functional.softplus(x - low)
