@@ -40,7 +40,7 @@ class ObservationInput(nn.Module):
     def raw(self, obs: Tensor) -> Tensor:
         """Scaled and laid out, but not standardised."""
         if len(self.shape) == 1:
-            return obs.reshape(obs.shape[0], -1).float()
+            return obs.reshape(obs.shape[0], *self.shape).float()
         image = obs.permute(0, 3, 1, 2) if self.channels_last else obs.reshape(obs.shape[0], *self.shape)
         image = image.float()
         return image.sub_(self.low).div_(self.span) if image.dtype != obs.dtype else (image - self.low) / self.span

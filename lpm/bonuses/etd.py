@@ -1,0 +1,186 @@
+"""Episodic novelty through temporal distance (Jiang et al. 2025); the LPM paper calls it EDT.
+
+A quasimetric d(x → y) is trained so that c(y) − d(x → y) tells the future states of x from other states. The reward is
+the smallest distance from any state of the present episode to the new one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lpm.bonuses._settings import expect, expect_at_least, expect_choice
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.registry import register
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+from lpm.nn.buffers import minibatches
+from lpm.nn.inputs import ObservationInput, in_chunks
+from lpm.nn.memory import EpisodicMemory, embed_episodes
+from lpm.nn.quasimetric import QuasimetricModel, contrastive_loss, last_of_segment, mrn_distance, truncated_geometric
+from lpm.nn.replay import TransitionBuffer
+from lpm.nn.seeding import seeded
+
+MEMORY_BYTES = 128 * 2**20
+MEMORY_STEPS = 1024
+
+
+@dataclass(frozen=True)
+class ETDConfig:
+    """Settings of ETD. "Code" is the authors' published code."""
+
+    features: int = 256
+    """Width of the encoder's output (code: 64 for MiniGrid, 256 for pixels)."""
+    embedding: int = 64
+    """Width of the embedding that distances are taken of; half of it for each part of the MRN (code: 64)."""
+    hidden: tuple[int, ...] = (256,)
+    """Hidden layers of the vector encoder, the embedding head and the potential (code: 256)."""
+    layer_norm: bool = True
+    """Normalise the encoder's output (code: class default no, scripts yes)."""
+    normalise: Literal["auto", "none", "standard"] = "auto"
+    """Standardise observations by running statistics, clipped at ±5. "auto": vectors yes, images no. Code: no."""
+    discount: float = 0.99
+    """γ of the geometric law of the steps between a state and its positive (code: 0.99)."""
+    logsumexp_weight: float = 0.0
+    """Weight of the squared log-sum-exp of the energies in the loss (code: class default 0.1, scripts 0)."""
+    lr: float = 3e-4
+    """Adam learning rate (code: 3e-4 or 1e-4)."""
+    batch_size: int = 512
+    """Pairs in a minibatch; the other members are the negatives (code: 512)."""
+    epochs: int = 4
+    """Passes over the rollout per update (code: 4)."""
+    memory: Literal["observations", "embeddings"] = "observations"
+    """What the memory keeps between updates. Observations are embedded again after each update, which is exact;
+    embeddings take less space and go stale. Code: features of the encoder, which go stale in part."""
+    memory_size: int | None = None
+    """Steps of an episode that each environment remembers; the oldest are forgotten first. None: 1,024, or as many
+    observations as 128 MiB hold (16 environments of 4×84×84 uint8: 297). Code: the whole episode."""
+
+    def __post_init__(self) -> None:
+        expect_at_least(self, 1, "features", "batch_size", "epochs")
+        expect(self, "embedding", self.embedding >= 2 and self.embedding % 2 == 0, "an even number of at least 2")
+        expect_choice(self, "normalise", "auto", "none", "standard")
+        expect_choice(self, "memory", "observations", "embeddings")
+        expect(self, "discount", 0 < self.discount < 1, "a number between 0 and 1, both excluded")
+        expect_at_least(self, 0, "lr", "logsumexp_weight")
+        expect(self, "memory_size", self.memory_size is None or self.memory_size >= 1, "at least 1, or None")
+
+
+@register("etd")
+class ETD(IntrinsicReward):
+    """Episodic temporal distance: how far the new state is from every state of the present episode."""
+
+    Config = ETDConfig
+    reference = "Jiang et al. 2025, Episodic Novelty Through Temporal Distance"
+    episodic = True
+
+    def __init__(
+        self, spaces: Spaces, config: ETDConfig, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
+    ) -> None:
+        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
+        self.config = config
+        standard = config.normalise == "standard" or (config.normalise == "auto" and spaces.kind == "vector")
+        self.input = ObservationInput(spaces, "standard" if standard else "none", clip=5.0 if standard else None)
+        with seeded(self.generator):
+            self.model = QuasimetricModel(
+                spaces,
+                features=config.features,
+                embedding=config.embedding,
+                hidden=config.hidden,
+                layer_norm=config.layer_norm,
+            )
+        self.add_optimizer("model", self.model.parameters(), config.lr)
+        size = _default_memory(spaces, num_envs) if config.memory_size is None else config.memory_size
+        self.memory = EpisodicMemory(num_envs, size, (config.embedding,))
+        self.kept: EpisodicMemory | None = None
+        if config.memory == "observations":
+            self.kept = EpisodicMemory(num_envs, size, spaces.obs_shape, spaces.obs_dtype)
+        columns = {"env": ((), torch.int64), "done": ((), torch.bool)}
+        self.buffer = TransitionBuffer(spaces, num_envs * rollout_steps, columns)
+
+    # ---- collection ---------------------------------------------------------------------------------------
+    def _score(self, batch: Transitions) -> Tensor:
+        return self._run(batch, self.memory.fork())
+
+    def _observe(self, batch: Transitions) -> None:
+        self._step(batch)
+
+    def _step(self, batch: Transitions) -> Tensor:
+        reward = self._run(batch, self.memory)
+        if self.kept is not None:
+            self.kept.visit(batch, batch.obs, batch.next_obs)
+        self.input.observe(batch.next_obs[batch.valid])
+        env = torch.arange(self.num_envs, device=batch.device).expand(batch.shape)
+        self.buffer.observe(batch, env=env[batch.valid], done=batch.done[batch.valid])
+        return reward
+
+    def _run(self, batch: Transitions, memory: EpisodicMemory) -> Tensor:
+        """Rewards of a block, (T, N); `memory` moves on through it."""
+        first, following = embed_episodes(batch, memory.starts(batch), self._embed)
+
+        def nearest(t: int) -> Tensor:
+            live = memory.live
+            if live.shape[1] == 0:
+                return following.new_zeros(len(live))
+            distance = mrn_distance(memory.stored, following[t].unsqueeze(1))
+            return distance.masked_fill(~live, torch.inf).amin(1)
+
+        return memory.visit(batch, first, following, nearest)
+
+    def _embed(self, obs: Tensor) -> Tensor:
+        return self.model.embed(self.input(obs))
+
+    # ---- learning -----------------------------------------------------------------------------------------
+    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
+        if self.buffer.fresh == 0:
+            return {}
+        c = self.config
+        self.input.commit()
+        slots, last = self._episodes()
+        row = torch.arange(len(slots), device=slots.device)
+        losses, hits = [], []
+        for index in minibatches(len(slots), c.batch_size, c.epochs * max(1, len(slots) // c.batch_size), generator):
+            uniform = torch.rand(len(index), generator=generator, dtype=torch.float64).to(slots.device)
+            index = index.to(slots.device)
+            ahead = truncated_geometric(last[index] - row[index] + 1, c.discount, uniform)
+            x = self.input(self.buffer["obs"][slots[index]])
+            y = self.input(self.buffer["next_obs"][slots[index + ahead - 1]])
+            energy = self.model.energies(x, y)
+            loss = contrastive_loss(energy, c.logsumexp_weight)
+            self.descend("model", loss)
+            losses.append(loss.detach())
+            hits.append((energy.detach().argmax(1) == torch.arange(len(index), device=energy.device)).float().mean())
+        self.buffer.mark()
+        self._embed_memory()
+        return {"contrastive_loss": torch.stack(losses).mean(), "contrastive_accuracy": torch.stack(hits).mean()}
+
+    def _episodes(self) -> tuple[Tensor, Tensor]:
+        """Slots of what came since the last update, by environment and then time, and each row's last row.
+
+        The last row is that of the same episode, so that positives never come from the next one. Every row has a
+        future: at least its own successor.
+        """
+        slots = self.buffer.last(self.buffer.fresh)
+        slots = slots[torch.argsort(self.buffer["env"][slots], stable=True)]
+        env = self.buffer["env"][slots]
+        ends = self.buffer["done"][slots].clone()
+        ends[:-1] |= env[1:] != env[:-1]
+        return slots, last_of_segment(ends)
+
+    @torch.no_grad()
+    def _embed_memory(self) -> None:
+        """Embed the remembered observations with the updated model."""
+        if self.kept is None or not bool(self.kept.count.any()):
+            return
+        env, slot = self.kept.live.nonzero(as_tuple=True)
+        observations = self.kept.rows
+        self.memory.rows[env, slot] = in_chunks(lambda e, s: self._embed(observations[e, s]), env, slot)
+
+
+def _default_memory(spaces: Spaces, num_envs: int) -> int:
+    step = num_envs * math.prod(spaces.obs_shape) * spaces.obs_dtype.itemsize
+    return max(1, min(MEMORY_STEPS, MEMORY_BYTES // step))

@@ -1,0 +1,133 @@
+"""Memories of the present episode: one preallocated ring of rows per environment."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from lpm.core.transitions import Transitions
+from lpm.nn.inputs import in_chunks
+
+
+class EpisodicMemory(nn.Module):
+    """Rows of the present episode of each environment; when a ring is full, its oldest row is overwritten.
+
+    >>> import torch
+    >>> memory = EpisodicMemory(2, 3)
+    >>> memory.push(torch.tensor([5.0, 7.0]), torch.tensor([True, False]))
+    >>> memory.sizes.tolist(), memory.stored[memory.live].tolist()
+    ([1, 0], [5.0])
+    """
+
+    rows: Tensor  # (N, capacity, *shape)
+    count: Tensor  # (N,) rows pushed since the environment's memory was cleared
+
+    def __init__(
+        self, num_envs: int, capacity: int, shape: tuple[int, ...] = (), dtype: torch.dtype = torch.float32
+    ) -> None:
+        super().__init__()
+        if capacity < 1:
+            raise ValueError(f"EpisodicMemory.capacity: expected at least 1, got {capacity}")
+        self.capacity = capacity
+        self.register_buffer("rows", torch.zeros((num_envs, capacity, *shape), dtype=dtype))
+        self.register_buffer("count", torch.zeros(num_envs, dtype=torch.int64))
+
+    @property
+    def sizes(self) -> Tensor:
+        """How many rows each environment holds, (N,)."""
+        return self.count.clamp_max(self.capacity)
+
+    @property
+    def stored(self) -> Tensor:
+        """The slots in use by at least one environment, (N, M, *shape)."""
+        return self.rows[:, : int(self.sizes.max())]
+
+    @property
+    def live(self) -> Tensor:
+        """Which of the `stored` slots hold a row, (N, M)."""
+        sizes = self.sizes
+        return torch.arange(int(sizes.max()), device=sizes.device) < sizes.unsqueeze(1)
+
+    def push(self, rows: Tensor, mask: Tensor) -> None:
+        """Append one row (N, *shape) to each environment in `mask`."""
+        env = mask.nonzero().squeeze(1)
+        self.rows[env, self.count[env] % self.capacity] = rows[env].to(self.rows.dtype)
+        self.count += mask
+
+    def clear(self, mask: Tensor) -> None:
+        """Forget the episodes of the environments in `mask`."""
+        self.count.masked_fill_(mask, 0)
+
+    def fork(self) -> EpisodicMemory:
+        """A copy to run ahead with, for scoring without remembering."""
+        return copy.deepcopy(self)
+
+    def visit(
+        self,
+        batch: Transitions,
+        first: Tensor,
+        following: Tensor,
+        query: Callable[[int], Tensor] | None = None,
+    ) -> Tensor:
+        """Walk through a block in time; return what `query(t)` says before the successor of step t is stored.
+
+        `first` and `following` are rows (T, N, *shape) for `obs` and `next_obs`. An episode starts with the row of
+        its first observation (`first` is read nowhere else) and is forgotten after its last transition was queried.
+        Invalid transitions leave no trace.
+        """
+        done, rewards = batch.done & batch.valid, []
+        for t in range(batch.shape[0]):
+            valid = batch.valid[t]
+            self.push(first[t], valid & (self.count == 0))
+            if query is not None:
+                rewards.append(query(t))
+            self.push(following[t], valid)
+            self.clear(done[t])
+        return torch.stack(rewards) if rewards else torch.zeros(batch.shape, device=batch.device)
+
+    def starts(self, batch: Transitions) -> Tensor:
+        """Which transitions of the next block are the first of their episode, (T, N)."""
+        return episode_starts(batch, self.count > 0)
+
+
+def episode_starts(batch: Transitions, running: Tensor) -> Tensor:
+    """Which valid transitions are the first of their episode, given which episodes (N,) are running before."""
+    valid, done = batch.valid, batch.done
+    starts = torch.empty_like(valid)
+    for t in range(batch.shape[0]):
+        starts[t] = valid[t] & ~running
+        running = torch.where(valid[t], ~done[t], running)
+    return starts
+
+
+def embed_episodes(batch: Transitions, starts: Tensor, embed: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+    """Embeddings of the first observations of episodes and of all successors, each (T, N, F); zero elsewhere.
+
+    Within an episode the successor of one step is the observation of the next, so that nothing is embedded twice.
+    """
+    split = int(starts.sum())
+    rows = in_chunks(embed, torch.cat([batch.obs[starts], batch.next_obs[batch.valid]]))
+    first = rows.new_zeros(*batch.shape, *rows.shape[1:])
+    following = first.clone()
+    first[starts] = rows[:split]
+    following[batch.valid] = rows[split:]
+    return first, following
+
+
+def nearest_squares(query: Tensor, rows: Tensor, live: Tensor, k: int) -> Tensor:
+    """Squared distances of each query (N, D) to its k nearest live rows (N, M, D), (N, min(k, M)), ascending.
+
+    Where fewer rows are live, infinity. The neighbours are found by a matrix product; their distances are then
+    computed again from differences, because the product loses all digits of a small distance.
+    """
+    k = min(k, rows.shape[1])
+    if k == 0:
+        return query.new_zeros(query.shape[0], 0)
+    rough = rows.square().sum(2) - 2 * torch.bmm(rows, query.unsqueeze(2)).squeeze(2)
+    index = rough.masked_fill(~live, torch.inf).topk(k, dim=1, largest=False).indices
+    near = rows.gather(1, index.unsqueeze(2).expand(-1, -1, rows.shape[2]))
+    exact = (near - query.unsqueeze(1)).square().sum(2)
+    return exact.masked_fill(~live.gather(1, index), torch.inf).sort(dim=1).values
