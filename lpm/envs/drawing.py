@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import struct
+import zlib
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,3 +53,53 @@ def triangle(picture: Picture, corners: NDArray[np.float64], colour: Colour) -> 
 def enlarge(picture: Picture, factor: int) -> Picture:
     """Repeat each pixel, so that a small picture can be looked at."""
     return picture.repeat(factor, axis=0).repeat(factor, axis=1)
+
+
+def strip(pictures: list[Picture], gap: int = 4, colour: Colour = (255, 255, 255)) -> Picture:
+    """Pictures side by side."""
+    height = max(picture.shape[0] for picture in pictures)
+    width = sum(picture.shape[1] + gap for picture in pictures) - gap
+    whole = blank(height, width, colour)
+    left = 0
+    for picture in pictures:
+        whole[: picture.shape[0], left : left + picture.shape[1]] = picture
+        left += picture.shape[1] + gap
+    return whole
+
+
+def frame(picture: Picture, width: int, colour: Colour) -> Picture:
+    """The picture with a border of one colour around it."""
+    whole = blank(picture.shape[0] + 2 * width, picture.shape[1] + 2 * width, colour)
+    whole[width:-width, width:-width] = picture
+    return whole
+
+
+def png_bytes(picture: Picture) -> bytes:
+    """The picture as a PNG file, with nothing but the standard library."""
+    height, width, _ = picture.shape
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = np.concatenate([np.zeros((height, 1), dtype=np.uint8), picture.reshape(height, -1)], axis=1)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(rows.tobytes(), 9))
+        + chunk(b"IEND", b"")
+    )
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that it is either whole or not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

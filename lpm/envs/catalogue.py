@@ -1,0 +1,177 @@
+"""All environments and conditions of the project: what `lpm envs` lists and draws, and what the reference runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+import lpm.envs  # noqa: F401  (registers the ids)
+from lpm.envs.drawing import enlarge, frame, png_bytes, strip, write_atomically
+
+_NOISE_BORDER, _PLAIN_BORDER = (210, 40, 40), (200, 200, 200)
+
+
+@dataclass(frozen=True)
+class EnvEntry:
+    """One environment in one condition."""
+
+    name: str
+    """A short name, also that of its files."""
+    id: str
+    """Gymnasium's id."""
+    settings: dict[str, Any]
+    """Keyword arguments for `gymnasium.make` and `gymnasium.make_vec`."""
+    what: str
+    """One line for people."""
+    demo: tuple[tuple[Any, ...], ...]
+    """The actions behind its strip of pictures: a picture is taken after each group of them."""
+    modules: tuple[str, ...] = ()
+    """Packages it needs beyond the core ones."""
+    extra: str = ""
+    """The extra of the distribution that brings them."""
+    steps: int = 50_000
+    """Steps of the random-policy reference, summed over rows."""
+    num_envs: int = 1
+    """Rows of the random-policy reference."""
+    paper: str = ""
+    """Where the paper describes it."""
+
+    @property
+    def missing(self) -> str:
+        """What to install before it can run; empty if nothing."""
+        if all(find_spec(module) is not None for module in self.modules):
+            return ""
+        return f'pip install "lpm-exploration[{self.extra}]"'
+
+    def make(self, **more: Any) -> gym.Env[Any, Any]:
+        """One environment."""
+        return gym.make(self.id, disable_env_checker=True, **self.settings, **more)
+
+    def make_vec(self, num_envs: int, **more: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
+        """A batch of them."""
+        return gym.make_vec(self.id, num_envs=num_envs, **self.settings, **more)
+
+
+def list_envs() -> tuple[EnvEntry, ...]:
+    """Every environment in every condition."""
+    return (*_mountain_cars(), *_mazes(), *_games(), _lava())
+
+
+def find_env(name: str) -> EnvEntry:
+    """The entry of this name."""
+    for entry in list_envs():
+        if entry.name == name:
+            return entry
+    raise ValueError(f"expected one of {', '.join(entry.name for entry in list_envs())}; got {name!r}")
+
+
+def render_strips(folder: str | Path, names: Iterable[str] | None = None) -> list[Path]:
+    """Write a PNG strip of each environment that can run here; a red border marks steps that show noise."""
+    entries = list_envs() if names is None else [find_env(name) for name in names]
+    paths = []
+    for entry in entries:
+        if not entry.missing:
+            path = Path(folder) / f"env_{entry.name}.png"
+            write_atomically(path, png_bytes(render_strip(entry)))
+            paths.append(path)
+    return paths
+
+
+def render_strip(entry: EnvEntry, seed: int = 0) -> NDArray[np.uint8]:
+    """Pictures of the demo's steps, side by side."""
+    env = entry.make(render_mode="rgb_array")
+    _, info = env.reset(seed=seed)
+    pictures = [_bordered(env.render(), bool(info["noise"]))]
+    for group in entry.demo:
+        for action in group:
+            *_, info = env.step(np.asarray(action, dtype=env.action_space.dtype)[()])
+        pictures.append(_bordered(env.render(), bool(info["noise"])))
+    env.close()
+    return strip(pictures)
+
+
+def _bordered(picture: Any, noise: bool) -> NDArray[np.uint8]:
+    small = np.asarray(picture, dtype=np.uint8)
+    factor = max(1, round(160 / small.shape[0]))
+    return frame(enlarge(small, factor), 3, _NOISE_BORDER if noise else _PLAIN_BORDER)
+
+
+def _mountain_cars() -> list[EnvEntry]:
+    conditions: dict[str, tuple[bool | str, str]] = {
+        "mountain_car": (False, "Continuous MountainCar, three sparse reward points, no noise"),
+        "mountain_car_idle": ("idle", "the same with a second action that freezes the car (the fair control)"),
+        "mountain_car_noise": (True, "the same with a second action that freezes the car and shows noise"),
+    }
+    entries = []
+    for name, (noise, what) in conditions.items():
+        right, left, watch = ((1.0,), (-1.0,), (1.0,)) if noise is False else ((1.0, -1.0), (-1.0, -1.0), (0.0, 1.0))
+        demo = ((right,) * 20, (left,) * 25, (watch,), (watch,), (right,) * 25)
+        entries.append(
+            EnvEntry(name, "lpm/MountainCar-v0", {"noise": noise}, what, demo, paper='appendix "Mountain Car"')
+        )
+    return entries
+
+
+def _mazes() -> list[EnvEntry]:
+    left, ahead, idle = (0,), (2,), (4,)
+    walk, watch = (ahead * 10, ahead * 10, left * 9, left * 9), (ahead, idle, idle, ahead)
+    release = {"noise": "none", "sticky": 0.25, "width": 80, "height": 60}
+    conditions: list[tuple[str, dict[str, Any], str, tuple[tuple[int, ...], ...]]] = [
+        ("maze", {"noise": "none"}, "Three-room maze, 160x120 RGB, no noise", walk),
+        ("maze_state_noise", {"noise": "state"}, "the same with a wall that shows random pixels", walk),
+        ("maze_action_noise", {"noise": "action"}, "the same with an idle action that shows CIFAR-10", watch),
+        ("maze_sticky", release, "the maze as the release runs it: 80x60, sticky actions 0.25, no noise", walk),
+    ]
+    return [
+        EnvEntry(name, "lpm/NMaze-v0", settings, what, demo, ("numba",), "maze", paper="MiniWorld")
+        for name, settings, what, demo in conditions
+    ]
+
+
+def _games() -> list[EnvEntry]:
+    games = {
+        "space_invaders": ("Space Invaders", 6),
+        "ms_pacman": ("Ms Pacman", 9),
+        "up_n_down": ("UpNDown", 6),
+        "montezuma_revenge": ("Montezuma's Revenge", 18),
+    }
+    entries = []
+    for game, (title, num_actions) in games.items():
+        for noise in (False, True):
+            what = "idle actions show CIFAR-10" if noise else "two idle actions, no noise"
+            right, idle = (3,), (num_actions,)
+            entries.append(
+                EnvEntry(
+                    f"{game}_noise" if noise else game,
+                    "lpm/Atari-v0",
+                    {"game": game, "noise": noise},
+                    f"{title}, {what}",
+                    (right * 12, right * 12, idle, idle, right, right * 12),
+                    ("ale_py",),
+                    "atari",
+                    steps=32_000,
+                    num_envs=16,
+                    paper="Montezuma's Revenge" if game == "montezuma_revenge" else "Atari",
+                )
+            )
+    return entries
+
+
+def _lava() -> EnvEntry:
+    right, ahead = (1,), (2,)
+    return EnvEntry(
+        "lava_crossing",
+        "lpm/LavaCrossing-v0",
+        {},
+        "MiniGrid LavaCrossing S9N1, 7x7 view, no noise",
+        (ahead, ahead, right, ahead),
+        num_envs=16,
+        paper='appendix "MiniGrid Experiment"',
+    )
