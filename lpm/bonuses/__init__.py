@@ -1,6 +1,11 @@
 """The bonuses. Importing this package registers them; `lpm.make` does so by itself."""
 
 from lpm.bonuses import ama as ama
+from lpm.bonuses import count as count
+from lpm.bonuses import ensemble as ensemble
 from lpm.bonuses import etd as etd
 from lpm.bonuses import forward_error as forward_error
+from lpm.bonuses import icm as icm
 from lpm.bonuses import lpm as lpm
+from lpm.bonuses import none as none
+from lpm.bonuses import rnd as rnd

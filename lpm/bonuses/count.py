@@ -1,0 +1,118 @@
+"""Count-based bonuses: 1/√N(s'), over the whole run or within the episode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lpm.bonuses._keys import KeyConfig
+from lpm.bonuses._settings import expect, expect_at_least
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.registry import register
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+from lpm.nn.hashing import CountSketch, block_keys, episode_counts
+from lpm.nn.memory import EpisodicMemory, embed_episodes
+from lpm.nn.seeding import seeded
+
+
+@dataclass(frozen=True)
+class CountConfig(KeyConfig):
+    """Settings of the count bonus."""
+
+    table_bits: int = 18
+    """log2 of the cells in each table of the sketch. 18: 4 MiB in all; 1 % of counts too large at 10^5 states."""
+    table_depth: int = 4
+    """Tables of the sketch; a count is wrong only if a state shares its cell in all of them."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect(self, "table_bits", 1 <= self.table_bits <= 30, "1 to 30")
+        expect_at_least(self, 1, "table_depth")
+
+
+@register("count")
+class Count(IntrinsicReward):
+    """Counts: 1/√N of the visits to the new state over the whole run, all environments together."""
+
+    Config = CountConfig
+    reference = "Strehl & Littman 2008; Tang et al. 2017, #Exploration: A Study of Count-Based Exploration"
+
+    def __init__(
+        self, spaces: Spaces, config: CountConfig, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
+    ) -> None:
+        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
+        self.config = config
+        with seeded(self.generator):
+            self.keys = config.build(spaces)
+        self.sketch = CountSketch(config.table_bits, config.table_depth)
+
+    def _score(self, batch: Transitions) -> Tensor:
+        return self._run(batch, self.sketch.fork())
+
+    def _observe(self, batch: Transitions) -> None:
+        self.sketch.add(block_keys(batch, self.keys)[batch.valid])
+
+    def _step(self, batch: Transitions) -> Tensor:
+        return self._run(batch, self.sketch)
+
+    def _run(self, batch: Transitions, sketch: CountSketch) -> Tensor:
+        """Rewards of a block; the visits of a time step are all counted before any of them is paid."""
+        keys, rewards = block_keys(batch, self.keys), torch.zeros(batch.shape, device=batch.device)
+        for t in range(batch.shape[0]):
+            valid = batch.valid[t]
+            visited = keys[t, valid]
+            sketch.add(visited)
+            rewards[t, valid] = sketch.count(visited).float().rsqrt()
+        return rewards
+
+
+@dataclass(frozen=True)
+class EpisodicCountConfig(KeyConfig):
+    """Settings of the episodic count bonus."""
+
+    memory_size: int = 4096
+    """Steps of an episode that each environment remembers, as one key each; the oldest are forgotten first."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect_at_least(self, 1, "memory_size")
+
+
+@register("episodic_count")
+class EpisodicCount(IntrinsicReward):
+    """Episodic counts: 1/√N of the visits to the new state within the present episode."""
+
+    Config = EpisodicCountConfig
+    reference = "Raileanu & Rocktäschel 2020 (the count term of RIDE)"
+    episodic = True
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        config: EpisodicCountConfig,
+        *,
+        num_envs: int = 1,
+        rollout_steps: int = 128,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
+        self.config = config
+        with seeded(self.generator):
+            self.keys = config.build(spaces)
+        self.memory = EpisodicMemory(num_envs, config.memory_size, dtype=torch.int64)
+
+    def _score(self, batch: Transitions) -> Tensor:
+        return self._run(batch, self.memory.fork())
+
+    def _observe(self, batch: Transitions) -> None:
+        self._step(batch)
+
+    def _step(self, batch: Transitions) -> Tensor:
+        return self._run(batch, self.memory)
+
+    def _run(self, batch: Transitions, memory: EpisodicMemory) -> Tensor:
+        first, following = embed_episodes(batch, memory.starts(batch), self.keys)
+        return episode_counts(memory, first, following, batch).float().rsqrt()

@@ -1,0 +1,48 @@
+"""The two references that pay nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.registry import register
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+
+
+@dataclass(frozen=True)
+class NoBonusConfig:
+    """A bonus that pays nothing has no settings."""
+
+
+@register("none")
+class NoBonus(IntrinsicReward):
+    """No bonus: pays 0, the agent learns from the extrinsic reward alone."""
+
+    Config = NoBonusConfig
+    uniform_policy: ClassVar[bool] = False
+    """Whether trainers should draw actions uniformly from the action space instead of learning a policy."""
+
+    zero: Tensor
+
+    def __init__(
+        self, spaces: Spaces, config: NoBonusConfig, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
+    ) -> None:
+        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
+        self.config = config
+        # the only tensor: it tells on which device the bonus lives
+        self.register_buffer("zero", torch.zeros(()))
+
+    def _score(self, batch: Transitions) -> Tensor:
+        return self.zero.expand(batch.shape)
+
+
+@register("random")
+class RandomPolicy(NoBonus):
+    """Uniform policy: pays 0 and asks trainers to draw actions uniformly instead of learning."""
+
+    uniform_policy = True
