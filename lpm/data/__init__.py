@@ -12,7 +12,7 @@ What was used is printed once to stderr and kept in ``ImageSet.source``. Nothing
 
 from lpm.data.digits import mnist
 from lpm.data.files import read_idx
-from lpm.data.images import DataError, ImageSet, Split
+from lpm.data.images import DataError, ImageSet, Split, quiet
 from lpm.data.natural import CIFAR10_NAMES, cifar10
 
-__all__ = ["CIFAR10_NAMES", "DataError", "ImageSet", "Split", "cifar10", "mnist", "read_idx"]
+__all__ = ["CIFAR10_NAMES", "DataError", "ImageSet", "Split", "cifar10", "mnist", "quiet", "read_idx"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from lpm.theory import figures, page
 from lpm.theory.checks import all_checks
 from lpm.theory.exact_bonuses import exact_factories
-from lpm.theory.files import write_atomic
+from lpm.files import write_atomic
 from lpm.theory.result import FULL, QUICK, CheckResult
 from lpm.theory.stream import FIVE_DIM, ONE_DIM, BonusFactory, Correlation, StreamConfig, measure
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lpm.theory import run
-from lpm.theory.files import write_atomic
+from lpm.files import write_atomic
 from lpm.theory.result import CheckResult, Section
 
 

@@ -1,0 +1,1 @@
+"""One module per command of `lpm`; each has `run(args)`, which parses, calls and prints."""

@@ -1,0 +1,43 @@
+"""`lpm theory`: check the theorems and their limits by running them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+
+
+@dataclass(frozen=True)
+class Theory:
+    """Check every statement about learning progress and information gain; write figures and a page."""
+
+    out: Path = Path("runs/theory")
+    """Folder for figures, numbers and the page."""
+    quick: bool = False
+    """Fewer random models and seeds: seconds instead of half a minute."""
+
+
+def run(args: Sequence[str]) -> int:
+    """Parse, check, print ✓ or ✗ with the numbers; exit 1 if a check fails."""
+    options = tyro.cli(Theory, args=args, prog="lpm theory")
+    from lpm.theory import run as check_everything
+
+    console = Console(highlight=False)
+    with console.status("checking"):
+        results = check_everything(options.out, quick=options.quick)
+    section = ""
+    for check in results:
+        if check.section != section:
+            section = check.section
+            console.print(f"\n[bold]{escape(section)}[/]")
+        mark = "[green]✓[/]" if check.ok else "[red]✗[/]"
+        relation = {"equal": "=", "at least": "≥", "at most": "≤"}[check.relation]
+        numbers = f"{check.measured:.6g} {relation} {check.expected:.6g}"
+        console.print(f"  {mark} {escape(check.name)}: {numbers} [dim](± {check.tolerance:.1g})[/]")
+    failed = sum(not check.ok for check in results)
+    console.print(f"\n{len(results) - failed} of {len(results)} hold. Figures and page: {options.out}")
+    return 1 if failed else 0
