@@ -134,7 +134,7 @@ class Experience(nn.Module):
 
     @torch.no_grad()
     def each_fresh(self, function: Callable[[Rows], Tensor]) -> Tensor:
-        """`function`, which returns one number per row, over what came since the last update, oldest first: (B,)."""
+        """`function`, which returns one result per row, over what came since the last update, oldest first."""
         slots = self.buffer.last(self.buffer.fresh)
         parts = torch.split(torch.arange(len(slots), device=slots.device), CHUNK)
         return torch.cat([function(self._fresh(slots, part)) for part in parts])

@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
-from lpm.nn.dynamics import mean_square
 from lpm.nn.networks import Activation, Encoder, mlp
+
+
+def orthogonal_(module: nn.Module, gain: float = math.sqrt(2)) -> None:
+    """Orthogonal weights and zero biases: random features keep the scale of their input, whatever the depth."""
+    for layer in module.modules():
+        if isinstance(layer, (nn.Linear, nn.Conv2d)):
+            nn.init.orthogonal_(layer.weight, gain)
+            assert layer.bias is not None
+            nn.init.zeros_(layer.bias)
+
+
+def random_encoder(
+    input_shape: tuple[int, ...],
+    features: int = 512,
+    *,
+    hidden: Sequence[int] = (128, 128),
+    act: Activation = "leaky_relu",
+) -> Encoder:
+    """A frozen random encoder with a linear last layer."""
+    encoder = Encoder(input_shape, features, hidden=hidden, act=act, final_activation=False)
+    orthogonal_(encoder)
+    encoder.requires_grad_(False)
+    return encoder
 
 
 class RandomTargetModel(nn.Module):
     """A frozen random target and a deeper predictor of it; the error is large where nothing was learnt.
 
     Images: the paper's convolutions to `features`; the predictor has `extra` more layers of that width. Vectors: an
-    MLP of the `hidden` widths instead of the convolutions.
+    MLP of the `hidden` widths instead of the convolutions. `channels` keeps only the last channels of an image: 1 is
+    the last frame of a stack of grey ones.
     """
 
     def __init__(
@@ -27,19 +51,32 @@ class RandomTargetModel(nn.Module):
         hidden: Sequence[int] = (128, 128),
         extra: int = 1,
         act: Activation = "leaky_relu",
+        channels: int | None = None,
     ) -> None:
         super().__init__()
         self.features = features
+        self.channels = channels
         shape = spaces.input_shape
-        self.target = Encoder(shape, features, hidden=hidden, act=act, final_activation=False)
-        self.target.requires_grad_(False)
+        if channels is not None:
+            if len(shape) != 3 or channels > shape[0]:
+                raise ValueError(f"channels: expected an image with at least {channels} channels, got {shape}")
+            shape = (channels, *shape[1:])
+        self.target = random_encoder(shape, features, hidden=hidden, act=act)
         self.predictor = nn.Sequential(Encoder(shape, features, hidden=hidden, act=act, final_activation=extra > 0))
         if extra:
             self.predictor.append(mlp(features, (features,) * (extra - 1), features))
+        orthogonal_(self.predictor)
+
+    def gap(self, x: Tensor) -> Tensor:
+        """Predicted minus true features of observations, (B, features)."""
+        if self.channels is not None:
+            x = x[:, -self.channels :]
+        difference: Tensor = self.predictor(x) - self.target(x)
+        return difference
 
     def errors(self, x: Tensor, action: Tensor, target: Tensor) -> Tensor:
         """Mean squared feature error on the next observation `target`, (B,); `x` and `action` play no part."""
-        return mean_square(self.predictor(target), self.target(target))
+        return self.gap(target).square().mean(1)
 
 
 class RandomTargetErrorModel(nn.Module):

@@ -1,0 +1,135 @@
+"""Disagreement of an ensemble: the variance of several predictions of the next features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from lpm.bonuses._settings import expect, expect_at_least
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.registry import register
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+from lpm.nn.experience import Experience, Rows
+from lpm.nn.networks import Activation
+from lpm.nn.random_target import random_encoder
+from lpm.nn.seeding import seeded
+from lpm.nn.stacked import StackedForward
+
+
+def disagreement(predictions: Tensor) -> Tensor:
+    """Population variance over the members of (K, B, F), averaged over features, (B,).
+
+    >>> disagreement(torch.arange(5.0).view(5, 1, 1))
+    tensor([2.])
+    """
+    return predictions.var(0, correction=0).mean(1)
+
+
+@dataclass(frozen=True)
+class EnsembleConfig:
+    """Settings of disagreement. "Code" is pathak22/exploration-by-disagreement."""
+
+    members: int = 5
+    """K, number of forward models (code: 5)."""
+    keep: float = 0.8
+    """Probability that a member learns from a sample, drawn anew in every minibatch (code: 0.8): its bootstrap."""
+    features: int | None = None
+    """Width of the frozen random features that are predicted. None: 512 for images (code), 128 for vectors."""
+    encoder_hidden: tuple[int, ...] = (128, 128)
+    """Hidden layers of the random encoder for vectors. Images have the code's three convolutions."""
+    hidden: tuple[int, ...] = (512,)
+    """Hidden layers of each member (code: (512,))."""
+    blocks: int = 0
+    """Residual blocks of each member, of two layers each (code: 4, at about four times the cost)."""
+    activation: Activation = "leaky_relu"
+    """Activation of the random encoder (code: leaky ReLU)."""
+    clip: float = 5.0
+    """Observations are standardised, each dimension, and clipped to ±clip. Code: one common std, no clip."""
+    warmup: int = 1
+    """Transitions to observe before the first statistics take effect; until then rewards are 0 (code: 10,000)."""
+    lr: float = 1e-4
+    """Adam learning rate of the members (code: 1e-4)."""
+    epochs: int = 3
+    """Passes over the transitions of a rollout per update (code: 3)."""
+    batch_size: int = 256
+    """Minibatch (code: an eighth of the rollout)."""
+
+    def __post_init__(self) -> None:
+        expect_at_least(self, 2, "members")
+        expect_at_least(self, 1, "warmup", "epochs", "batch_size")
+        expect_at_least(self, 0, "blocks", "lr")
+        expect(self, "keep", 0 < self.keep <= 1, "in (0, 1]")
+        expect(self, "clip", self.clip > 0, "more than 0")
+        expect(self, "features", self.features is None or self.features >= 1, "at least 1, or None")
+
+
+@register("ensemble")
+class Ensemble(IntrinsicReward):
+    """Disagreement: variance of an ensemble's predictions of random features of the next observation."""
+
+    Config = EnsembleConfig
+    reference = "Pathak, Gandhi & Gupta 2019, Self-Supervised Exploration via Disagreement"
+    variants = MappingProxyType({"disagreement-2019": {"features": 512, "blocks": 4, "warmup": 10_000}})
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        config: EnsembleConfig,
+        *,
+        num_envs: int = 1,
+        rollout_steps: int = 128,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
+        self.config = config
+        self.experience = Experience(
+            spaces, num_envs * rollout_steps, "standard", clip=config.clip, warmup=config.warmup, frozen=False
+        )
+        features = (128 if spaces.kind == "vector" else 512) if config.features is None else config.features
+        with seeded(self.generator):
+            self.encoder = random_encoder(
+                spaces.input_shape, features, hidden=config.encoder_hidden, act=config.activation
+            )
+            self.ensemble = StackedForward(
+                features,
+                spaces.action_width,
+                hidden=config.hidden,
+                blocks=config.blocks,
+                members=config.members,
+            )
+        self.add_optimizer("ensemble", self.ensemble.parameters(), config.lr)
+
+    def _score(self, batch: Transitions) -> Tensor:
+        return self.experience.each(lambda rows: disagreement(self.ensemble(self.encoder(rows.x), rows.code)), batch)
+
+    def _observe(self, batch: Transitions) -> None:
+        self.experience.observe(batch)
+
+    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
+        if not self.experience.begin_update():
+            return {}
+        # the encoder never changes: every observation is encoded once, not once per epoch
+        phi = self.experience.each_fresh(lambda rows: self.encoder(rows.x))
+        phi_next = self.experience.each_fresh(lambda rows: self.encoder(rows.x_next))
+
+        def loss(rows: Rows) -> Tensor:
+            errors: Tensor = (self.ensemble(phi[rows.index], rows.code) - phi_next[rows.index]).square().mean(2)
+            if self.config.keep < 1:
+                kept = torch.rand(errors.shape, generator=generator).to(errors.device) < self.config.keep
+                errors = errors * kept / self.config.keep
+            return errors.sum(0)
+
+        value = self.experience.fit(
+            loss,
+            partial(self.descend, "ensemble"),
+            batch_size=self.config.batch_size,
+            epochs=self.config.epochs,
+            generator=generator,
+        )
+        self.experience.end_update()
+        return {"ensemble_loss": value / self.config.members}

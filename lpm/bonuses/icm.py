@@ -1,0 +1,162 @@
+"""Curiosity in features of the agent's own actions: ICM, and IDF, which trains them by inverse dynamics only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lpm.bonuses._settings import expect, expect_at_least, expect_choice
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.registry import register
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+from lpm.nn.dynamics import mean_square
+from lpm.nn.experience import Experience, Rows
+from lpm.nn.inverse import InverseModel
+from lpm.nn.networks import Activation, Encoder
+from lpm.nn.seeding import seeded
+from lpm.nn.stacked import StackedForward
+
+
+@dataclass(frozen=True)
+class ICMConfig:
+    """Settings of ICM (Pathak et al. 2017) and IDF (Burda et al. 2018)."""
+
+    detach_features: bool = False
+    """Keep the forward loss out of the features: False is ICM, True is IDF. Nothing else differs."""
+    beta: float = 0.2
+    """β: the loss is (1 − β)·inverse + β·forward (ICM: 0.2). With detached features Adam makes it irrelevant."""
+    features: int | None = None
+    """Width of φ. None: 512 for images (IDF code), 128 for vectors. ICM: 288."""
+    encoder_hidden: tuple[int, ...] = (256, 256)
+    """Hidden layers of φ for vectors. Images have the convolutions of the other methods."""
+    hidden: tuple[int, ...] = (256,)
+    """Hidden layers of the forward model (ICM: (256,); IDF code: (512,))."""
+    blocks: int = 0
+    """Residual blocks of the forward model, of two layers each (ICM: 0; IDF code: 4)."""
+    inverse_hidden: tuple[int, ...] = (256,)
+    """Hidden layers of the inverse model (ICM: (256,); IDF code: (512,))."""
+    activation: Activation = "leaky_relu"
+    """Activation of φ (ICM: ELU; IDF code: leaky ReLU)."""
+    normalise: Literal["auto", "none", "standard", "scalar"] = "auto"
+    """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
+    Rewards are 0 until the statistics exist. ICM: none; IDF code: "scalar"."""
+    warmup: int = 1
+    """Transitions to observe before the statistics freeze (IDF code: 10,000)."""
+    lr: float = 1e-3
+    """Adam learning rate (ICM code: 1e-3 in effect; IDF code: 1e-4)."""
+    epochs: int = 3
+    """Passes over the transitions of a rollout per update (IDF code: 3)."""
+    batch_size: int = 256
+    """Minibatch (IDF code: an eighth of the rollout)."""
+
+    def __post_init__(self) -> None:
+        expect(self, "beta", 0 < self.beta < 1, "in (0, 1)")
+        expect(self, "features", self.features is None or self.features >= 1, "at least 1, or None")
+        expect_choice(self, "normalise", "auto", "none", "standard", "scalar")
+        expect_at_least(self, 1, "warmup", "epochs", "batch_size")
+        expect_at_least(self, 0, "blocks", "lr")
+
+
+@register("idf", detach_features=True)
+@register("icm")
+class ICM(IntrinsicReward):
+    """Prediction error in features of inverse dynamics (ICM trains them by both losses, IDF by the inverse only)."""
+
+    Config = ICMConfig
+    reference = (
+        "Pathak et al. 2017, Curiosity-driven Exploration by Self-supervised Prediction (ICM); "
+        "Burda et al. 2018, Large-Scale Study of Curiosity-Driven Learning (IDF)"
+    )
+    variants = MappingProxyType(
+        {
+            "icm-2017": {"features": 288, "activation": "elu", "normalise": "none"},
+            "idf-2018": {
+                "detach_features": True,
+                "features": 512,
+                "hidden": (512,),
+                "blocks": 4,
+                "inverse_hidden": (512,),
+                "normalise": "scalar",
+                "warmup": 10_000,
+                "lr": 1e-4,
+            },
+        }
+    )
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        config: ICMConfig,
+        *,
+        num_envs: int = 1,
+        rollout_steps: int = 128,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
+        self.config = config
+        self.experience = Experience(spaces, num_envs * rollout_steps, config.normalise, warmup=config.warmup)
+        features = (128 if spaces.kind == "vector" else 512) if config.features is None else config.features
+        with seeded(self.generator):
+            self.encoder = Encoder(
+                spaces.input_shape,
+                features,
+                hidden=config.encoder_hidden,
+                act=config.activation,
+                final_activation=False,
+            )
+            self.inverse = InverseModel(spaces, features, config.inverse_hidden)
+            self.forward_model = StackedForward(
+                features, spaces.action_width, hidden=config.hidden, blocks=config.blocks
+            )
+        self.add_optimizer("model", self.parameters(), config.lr)
+
+    def features(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """φ(o) and φ(o'), encoded in one pass."""
+        phi: Tensor = self.encoder(torch.cat([rows.x, rows.x_next]))
+        first, second = phi.chunk(2)
+        return first, second
+
+    def losses(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Inverse and forward loss of each row, (B,) each; the forward one is half the sum of squared differences."""
+        phi, phi_next = self.features(rows)
+        inverse = self.inverse.loss(phi, phi_next, rows.action)
+        if self.config.detach_features:
+            phi, phi_next = phi.detach(), phi_next.detach()
+        return inverse, 0.5 * (self.forward_model(phi, rows.code)[0] - phi_next).square().sum(1)
+
+    def _score(self, batch: Transitions) -> Tensor:
+        return self.experience.each(self._errors, batch)
+
+    def _observe(self, batch: Transitions) -> None:
+        self.experience.observe(batch)
+
+    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
+        if not self.experience.begin_update():
+            return {}
+        parts: list[Tensor] = []
+
+        def loss(rows: Rows) -> Tensor:
+            inverse, forward = self.losses(rows)
+            parts.append(torch.stack([inverse.detach().mean(), forward.detach().mean()]))
+            return (1 - self.config.beta) * inverse + self.config.beta * forward
+
+        self.experience.fit(
+            loss,
+            partial(self.descend, "model"),
+            batch_size=self.config.batch_size,
+            epochs=self.config.epochs,
+            generator=generator,
+        )
+        self.experience.end_update()
+        inverse_loss, forward_loss = torch.stack(parts).mean(0)
+        return {"inverse_loss": inverse_loss, "forward_loss": forward_loss}
+
+    def _errors(self, rows: Rows) -> Tensor:
+        phi, phi_next = self.features(rows)
+        return mean_square(self.forward_model(phi, rows.code)[0], phi_next)

@@ -1,0 +1,128 @@
+"""Random network distillation: how badly a trained network imitates a frozen random one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from lpm.bonuses._settings import expect, expect_at_least
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.registry import register
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+from lpm.nn.experience import Experience, Rows
+from lpm.nn.networks import Activation
+from lpm.nn.random_target import RandomTargetModel
+from lpm.nn.seeding import seeded
+
+
+@dataclass(frozen=True)
+class RNDConfig:
+    """Settings of RND. "Code" is openai/random-network-distillation."""
+
+    features: int | None = None
+    """Width of the random features. None: 512 for images (paper, code), 128 for vectors (not in the paper)."""
+    hidden: tuple[int, ...] = (128, 128)
+    """Hidden layers of target and predictor for vectors. Images have the code's three convolutions."""
+    extra: int = 2
+    """More layers in the predictor than in the target (code: 2)."""
+    channels: int | None = None
+    """Look only at the last channels of an image. None: all; the code uses 1, the last frame of its grey stack."""
+    activation: Activation = "leaky_relu"
+    """Activation of the convolutions (code: leaky ReLU) or of the MLP."""
+    clip: float = 5.0
+    """Observations are standardised, each dimension, and clipped to ±clip (paper, code: 5)."""
+    warmup: int = 1
+    """Transitions to observe before the first statistics take effect; until then rewards are 0. Code: 50 rollouts of
+    a random policy before training; here the first rollout plays that part."""
+    proportion: float = 1.0
+    """Share of each minibatch that the predictor is trained on (code: 1 for 32 environments; paper: 0.25 for 128)."""
+    lr: float = 1e-4
+    """Adam learning rate of the predictor (code: 1e-4)."""
+    epochs: int = 4
+    """Passes over the transitions of a rollout per update (code: 4)."""
+    batch_size: int = 256
+    """Minibatch (code: a quarter of the rollout)."""
+
+    def __post_init__(self) -> None:
+        for name in ("features", "channels"):
+            expect(self, name, getattr(self, name) is None or getattr(self, name) >= 1, "at least 1, or None")
+        expect_at_least(self, 1, "warmup", "epochs", "batch_size")
+        expect_at_least(self, 0, "extra", "lr")
+        expect(self, "clip", self.clip > 0, "more than 0")
+        expect(self, "proportion", 0 < self.proportion <= 1, "in (0, 1]")
+
+
+@register("rnd")
+class RND(IntrinsicReward):
+    """Random network distillation: error of a predictor of random features of the next observation."""
+
+    Config = RNDConfig
+    reference = "Burda, Edwards, Storkey & Klimov 2018, Exploration by Random Network Distillation"
+    variants = MappingProxyType({"atari": {"channels": 1, "features": 512, "proportion": 0.25}})
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        config: RNDConfig,
+        *,
+        num_envs: int = 1,
+        rollout_steps: int = 128,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
+        self.config = config
+        self.experience = Experience(
+            spaces,
+            num_envs * rollout_steps,
+            "standard",
+            clip=config.clip,
+            warmup=config.warmup,
+            frozen=False,
+            next_only=True,
+        )
+        features = (128 if spaces.kind == "vector" else 512) if config.features is None else config.features
+        with seeded(self.generator):
+            self.model = RandomTargetModel(
+                spaces,
+                features=features,
+                hidden=config.hidden,
+                extra=config.extra,
+                act=config.activation,
+                channels=config.channels,
+            )
+        self.add_optimizer("predictor", self.model.predictor.parameters(), config.lr)
+
+    def _score(self, batch: Transitions) -> Tensor:
+        return self.experience.each(self._errors, batch)
+
+    def _observe(self, batch: Transitions) -> None:
+        self.experience.observe(batch)
+
+    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
+        if not self.experience.begin_update():
+            return {}
+
+        def loss(rows: Rows) -> Tensor:
+            errors = self._errors(rows)
+            if self.config.proportion == 1:
+                return errors
+            kept = torch.rand(len(errors), generator=generator).to(errors.device) < self.config.proportion
+            return (errors * kept).sum() / kept.sum().clamp_min(1)
+
+        value = self.experience.fit(
+            loss,
+            partial(self.descend, "predictor"),
+            batch_size=self.config.batch_size,
+            epochs=self.config.epochs,
+            generator=generator,
+        )
+        self.experience.end_update()
+        return {"predictor_loss": value}
+
+    def _errors(self, rows: Rows) -> Tensor:
+        return self.model.gap(rows.x_next).square().mean(1)
