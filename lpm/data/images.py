@@ -77,4 +77,4 @@ def announce(name: str, message: str) -> None:
 
 def quiet() -> None:
     """Say nothing more in this process: for workers whose parent has said what is used."""
-    _announced.update(("mnist", "cifar10"))
+    _announced.update(("MNIST", "CIFAR-10"))

@@ -51,7 +51,7 @@ METHODS: dict[str, Method] = {
     "lpm-release": Method("LPM, release", "lpm", {"variant": "release-mnist", "buffer_size": 1_000}),
     "ama": Method("AMA, lr 1e-4", "ama", {"variant": "mnist"}),
     "ama-1e-3": Method("AMA, lr 1e-3", "ama", {"variant": "mnist", "lr": 1e-3}),
-    "etd": Method("ETD (EDT)", "etd", {}),
+    "etd": Method("ETD (EDT)", "etd", {"epochs": 1, "lr": 1e-3, "batch_size": BATCH}),
     "forward_error": Method("Forward error", "forward_error", {"variant": "mnist"}),
 }
 

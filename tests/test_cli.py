@@ -1,0 +1,42 @@
+"""The command line: dispatch, listing, errors."""
+
+import pytest
+
+from lpm import __version__
+from lpm.cli import COMMANDS, main
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"lpm-exploration {__version__}\n"
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in COMMANDS)
+
+
+def test_unknown_command_suggests(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bonus"]) == 2
+    assert "did you mean 'bonuses'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([command, "--help"])
+    assert stopped.value.code == 0
+    assert f"lpm {command}" in capsys.readouterr().out
+
+
+def test_bonuses_lists_lpm_with_reference_variants_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bonuses", "lpm"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for expected in ("Learning progress", "Hou, An & Du 2026", "release-montezuma", "queue_size=None", "form='log'"):
+        assert expected in text
+
+
+def test_errors_are_one_line_and_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bonuses", "lmp"]) == 1
+    assert "lpm bonuses: unknown bonus 'lmp'; did you mean lpm" in capsys.readouterr().err
