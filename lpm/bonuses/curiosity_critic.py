@@ -1,0 +1,108 @@
+"""Curiosity-Critic: the error now minus a learnt estimate of the error that training leaves."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lpm.bonuses._dynamics import DynamicsConfig
+from lpm.bonuses._settings import expect_at_least, expect_choice
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.registry import register
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+from lpm.nn.dynamics import ErrorModel
+from lpm.nn.experience import Rows
+from lpm.nn.seeding import seeded
+
+
+@dataclass(frozen=True)
+class CuriosityCriticConfig(DynamicsConfig):
+    """Settings of Curiosity-Critic: those of its dynamics model, and of the critic h(o, a)."""
+
+    error: Literal["mse", "norm"] = "mse"
+    """What is called the error: the mean square, as in the other methods, or the L2 norm (paper)."""
+    critic_hidden: tuple[int, ...] = (256, 128)
+    """Hidden layers of h (paper: (128,)); the same as LPM's error model."""
+    critic_lr: float = 1e-3
+    """Adam learning rate of h (paper: 1e-3)."""
+    critic_epochs: int = 3
+    """Passes of h over the transitions of a rollout per update (paper: one step per step of f)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect_choice(self, "error", "mse", "norm")
+        expect_at_least(self, 1, "critic_epochs")
+        expect_at_least(self, 0, "critic_lr")
+
+
+@register("curiosity_critic")
+class CuriosityCritic(IntrinsicReward):
+    """Reducible error: the error of f now minus a critic's estimate of the error left after training."""
+
+    Config = CuriosityCriticConfig
+    reference = "Bhaskara & Wang 2026, Curiosity-Critic (arXiv 2604.18701)"
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        config: CuriosityCriticConfig,
+        *,
+        num_envs: int = 1,
+        rollout_steps: int = 128,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
+        self.config = config
+        self.experience = config.experience(spaces, num_envs * rollout_steps)
+        with seeded(self.generator):
+            self.dynamics = config.build(spaces)
+            self.critic = ErrorModel(
+                spaces, hidden=config.critic_hidden, features=config.features, act=config.activation
+            )
+        self.add_optimizer("dynamics", self.dynamics.parameters(), config.lr)
+        self.add_optimizer("critic", self.critic.parameters(), config.critic_lr)
+
+    def _score(self, batch: Transitions) -> Tensor:
+        return self.experience.each(lambda rows: self._errors(rows) - self.baseline(rows), batch)
+
+    def baseline(self, rows: Rows) -> Tensor:
+        """h(o, a), the error expected to remain: never negative, and 0 before the first update."""
+        h: Tensor = self.critic(rows.x, rows.code)
+        return h.squeeze(1).clamp_min(0)
+
+    def _observe(self, batch: Transitions) -> None:
+        self.experience.observe(batch)
+
+    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
+        if not self.experience.begin_update():
+            return {}
+        c = self.config
+        dynamics_loss = self.experience.fit(
+            lambda rows: self.dynamics.errors(rows.x, rows.code, rows.x_next),
+            partial(self.descend, "dynamics"),
+            batch_size=c.batch_size,
+            epochs=c.epochs,
+            generator=generator,
+        )
+        after = self.experience.each_fresh(self._errors)
+        self.critic.calibrate(after)
+        critic_loss = self.experience.fit(
+            lambda rows: self.critic.loss(rows.x, rows.code, after[rows.index]),
+            partial(self.descend, "critic"),
+            batch_size=c.batch_size,
+            epochs=c.critic_epochs,
+            generator=generator,
+        )
+        self.experience.end_update()
+        return {"dynamics_loss": dynamics_loss, "critic_loss": critic_loss, "remaining_error": after.mean()}
+
+    def _errors(self, rows: Rows) -> Tensor:
+        square = self.dynamics.errors(rows.x, rows.code, rows.x_next)
+        # the norm of all differences, from their mean square
+        return square if self.config.error == "mse" else (square * math.prod(self.spaces.input_shape)).sqrt()

@@ -1,0 +1,115 @@
+"""Pointwise learning progress: the error of an old snapshot of f minus the error of the present f, on the same data."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from lpm.bonuses._dynamics import MNIST, DynamicsConfig
+from lpm.bonuses._settings import expect, expect_at_least, expect_choice
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.registry import register
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+from lpm.nn.dynamics import DynamicsModel
+from lpm.nn.experience import Rows
+from lpm.nn.seeding import seeded
+
+Form = Literal["log", "linear"]
+
+
+def progress(old: Tensor, new: Tensor, form: Form = "log", floor: float = 1e-4) -> Tensor:
+    """How much smaller the mean squared error has become: a difference of logarithms, or of the errors."""
+    return torch.log(old + floor) - torch.log(new + floor) if form == "log" else old - new
+
+
+@dataclass(frozen=True)
+class PointwiseConfig(DynamicsConfig):
+    """Settings of pointwise learning progress: those of its dynamics model, and of the comparison."""
+
+    lag: int = 1
+    """How many updates older the snapshot is. Rewards are 0 until there is one that old."""
+    form: Form = "log"
+    """Compare logarithms of errors (as LPM does), or the errors themselves."""
+    error_floor: float | None = None
+    """Added to the MSE before the logarithm. None: 1e-6 for images, 1e-4 for vectors, as in LPM."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect_at_least(self, 1, "lag")
+        expect_choice(self, "form", "log", "linear")
+        expect(self, "error_floor", self.error_floor is None or self.error_floor > 0, "more than 0, or None")
+
+
+@register("pointwise")
+class Pointwise(IntrinsicReward):
+    """Learning progress without an error model: error of a snapshot of f minus error of f, on the same transition."""
+
+    Config = PointwiseConfig
+    reference = "Schmidhuber 1991; Oudeyer et al. 2007; the alternative of Theorem 2 in Hou, An & Du 2026"
+    variants = MappingProxyType({"mnist": {**MNIST, "error_floor": 1e-6}})
+
+    versions: Tensor  # τ: updates of f so far
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        config: PointwiseConfig,
+        *,
+        num_envs: int = 1,
+        rollout_steps: int = 128,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
+        self.config = config
+        default_floor = 1e-4 if spaces.kind == "vector" else 1e-6
+        self.floor = default_floor if config.error_floor is None else config.error_floor
+        self.experience = config.experience(spaces, num_envs * rollout_steps)
+        with seeded(self.generator):
+            self.dynamics = config.build(spaces)
+        self.add_optimizer("dynamics", self.dynamics.parameters(), config.lr)
+        # f of update τ is kept in slot τ mod lag, which holds f of τ − lag until update τ + 1 overwrites it
+        self.snapshots = nn.ModuleList(copy.deepcopy(self.dynamics) for _ in range(config.lag))
+        self.snapshots.requires_grad_(False)
+        self.register_buffer("versions", torch.zeros((), dtype=torch.int64))
+
+    def _score(self, batch: Transitions) -> Tensor:
+        if self.versions < self.config.lag:
+            return torch.zeros(batch.shape, device=batch.device)
+        old = self._oldest
+
+        def rewards(rows: Rows) -> Tensor:
+            inputs = (rows.x, rows.code, rows.x_next)
+            return progress(old.errors(*inputs), self.dynamics.errors(*inputs), self.config.form, self.floor)
+
+        return self.experience.each(rewards, batch)
+
+    def _observe(self, batch: Transitions) -> None:
+        self.experience.observe(batch)
+
+    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
+        if not self.experience.begin_update():
+            return {}
+        self._oldest.load_state_dict(self.dynamics.state_dict())
+        loss = self.experience.fit(
+            lambda rows: self.dynamics.errors(rows.x, rows.code, rows.x_next),
+            partial(self.descend, "dynamics"),
+            batch_size=self.config.batch_size,
+            epochs=self.config.epochs,
+            generator=generator,
+        )
+        self.versions += 1
+        self.experience.end_update()
+        return {"dynamics_loss": loss}
+
+    @property
+    def _oldest(self) -> DynamicsModel:
+        snapshot = self.snapshots[int(self.versions) % self.config.lag]
+        assert isinstance(snapshot, DynamicsModel)
+        return snapshot
