@@ -3,11 +3,13 @@
 from lpm.bonuses import ama as ama
 from lpm.bonuses import count as count
 from lpm.bonuses import curiosity_critic as curiosity_critic
+from lpm.bonuses import e3b as e3b
 from lpm.bonuses import ensemble as ensemble
 from lpm.bonuses import etd as etd
 from lpm.bonuses import forward_error as forward_error
 from lpm.bonuses import icm as icm
 from lpm.bonuses import lpm as lpm
+from lpm.bonuses import ngu as ngu
 from lpm.bonuses import none as none
 from lpm.bonuses import pointwise as pointwise
 from lpm.bonuses import rnd as rnd

@@ -1,0 +1,141 @@
+"""Exploration via elliptical episodic bonuses (Henaff et al. 2022)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lpm.bonuses._settings import expect, expect_at_least, expect_choice
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.registry import register
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+from lpm.nn.experience import Experience
+from lpm.nn.features import InverseFeatures
+from lpm.nn.memory import embed_episodes, episode_starts
+from lpm.nn.seeding import seeded
+
+
+@dataclass(frozen=True)
+class E3BConfig:
+    """Settings of E3B. "Code" is facebookresearch/e3b."""
+
+    features: int = 128
+    """Width of φ. Code: 1024 for MiniHack; each environment keeps a features × features matrix in float64."""
+    ridge: float = 0.1
+    """λ: the matrix of an episode starts as λ·I (paper, code: 0.1)."""
+    layer_norm: bool = False
+    """Give φ zero mean and unit variance; otherwise its free scale sets that of the reward. Code: no."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Hidden layers of φ for vectors. Images have the convolutions of the other methods."""
+    inverse_hidden: tuple[int, ...] = (256,)
+    """Hidden layers of the inverse model (code: (256,))."""
+    normalise: Literal["auto", "none", "standard"] = "auto"
+    """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
+    Nothing is paid or remembered until the statistics exist. Code: no."""
+    lr: float = 1e-4
+    """Adam learning rate (code: 1e-4)."""
+    epochs: int = 3
+    """Passes over the transitions of a rollout per update. Code: one, on IMPALA batches."""
+    batch_size: int = 256
+    """Minibatch."""
+
+    def __post_init__(self) -> None:
+        expect_at_least(self, 1, "features", "epochs", "batch_size")
+        expect(self, "ridge", self.ridge > 0, "more than 0")
+        expect_choice(self, "normalise", "auto", "none", "standard")
+        expect_at_least(self, 0, "lr")
+
+
+def elliptical_bonus(inverse: Tensor, h: Tensor) -> Tensor:
+    """b = hᵀ C⁻¹ h of each environment, (N,); then C ← C + h hᵀ in place, by Sherman and Morrison.
+
+    `inverse` (N, F, F) stays exactly symmetric. h = 0 pays 0 and changes nothing.
+    """
+    u = torch.bmm(inverse, h.unsqueeze(2)).squeeze(2)
+    bonus = (h * u).sum(1)
+    v = u / torch.sqrt(1 + bonus).unsqueeze(1)
+    inverse.sub_(v.unsqueeze(2) * v.unsqueeze(1))
+    return bonus
+
+
+@register("e3b")
+class E3B(IntrinsicReward):
+    """Elliptical episodic bonus: how unlike the new state's features are to those of the episode so far."""
+
+    Config = E3BConfig
+    reference = "Henaff, Raileanu, Jiang & Rocktäschel 2022, Exploration via Elliptical Episodic Bonuses"
+    episodic = True
+
+    inverse: Tensor  # (N, F, F) C⁻¹ of each present episode
+    running: Tensor  # (N,) whether an episode is in memory
+
+    def __init__(
+        self, spaces: Spaces, config: E3BConfig, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
+    ) -> None:
+        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
+        self.config = config
+        self.experience = Experience(spaces, num_envs * rollout_steps, config.normalise)
+        with seeded(self.generator):
+            self.model = InverseFeatures(
+                spaces,
+                config.features,
+                hidden=config.hidden,
+                inverse_hidden=config.inverse_hidden,
+                layer_norm=config.layer_norm,
+            )
+        self.add_optimizer("model", self.model.parameters(), config.lr)
+        empty = torch.eye(config.features, dtype=torch.float64) / config.ridge
+        self.register_buffer("inverse", empty.repeat(num_envs, 1, 1))
+        self.register_buffer("running", torch.zeros(num_envs, dtype=torch.bool))
+
+    def _score(self, batch: Transitions) -> Tensor:
+        return self._run(batch, self.inverse.clone(), self.running.clone())
+
+    def _observe(self, batch: Transitions) -> None:
+        self._step(batch)
+
+    def _step(self, batch: Transitions) -> Tensor:
+        reward = self._run(batch, self.inverse, self.running)
+        self.experience.observe(batch)
+        return reward
+
+    def _run(self, batch: Transitions, inverse: Tensor, running: Tensor) -> Tensor:
+        """Rewards of a block; `inverse` and `running` move on through it."""
+        if not self.experience.ready:
+            return torch.zeros(batch.shape, device=batch.device)
+        starts = episode_starts(batch, running)
+        first, following = embed_episodes(batch, starts, self._embed)
+        started, ended, rewards = starts.any(1), batch.done & batch.valid, []
+        for t in range(batch.shape[0]):
+            if bool(started[t]):
+                elliptical_bonus(inverse, first[t])
+            rewards.append(elliptical_bonus(inverse, following[t]))
+            if bool(ended[t].any()):
+                inverse[ended[t]] = torch.eye(inverse.shape[1], dtype=inverse.dtype, device=inverse.device) / (
+                    self.config.ridge
+                )
+            running |= batch.valid[t]
+            running &= ~ended[t]
+        return torch.stack(rewards)
+
+    def _embed(self, obs: Tensor) -> Tensor:
+        return self.model(self.experience.input(obs)).double()  # type: ignore[no-any-return]
+
+    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
+        if not self.experience.begin_update():
+            return {}
+        c = self.config
+        loss = self.experience.fit(
+            self.model.loss,
+            partial(self.descend, "model"),
+            batch_size=c.batch_size,
+            epochs=c.epochs,
+            generator=generator,
+        )
+        self.experience.end_update()
+        return {"inverse_loss": loss}

@@ -1,0 +1,172 @@
+"""The reward of Never Give Up (Badia et al. 2020): episodic novelty, scaled by lifelong novelty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from lpm.bonuses._settings import expect, expect_at_least
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.registry import register
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+from lpm.nn.experience import Experience, Rows
+from lpm.nn.features import InverseFeatures
+from lpm.nn.memory import EpisodicMemory, embed_episodes, nearest_squares
+from lpm.nn.random_target import RandomTargetModel
+from lpm.nn.seeding import seeded
+from lpm.nn.statistics import RunningMoments
+
+
+@dataclass(frozen=True)
+class NGUConfig:
+    """Settings of NGU's reward; values are the paper's unless said otherwise."""
+
+    features: int = 32
+    """Width of the controllable state f (32)."""
+    neighbours: int = 10
+    """k, nearest neighbours in the episode (10)."""
+    kernel_epsilon: float = 1e-4
+    """ε of the kernel (1e-4; Disco Maze 0.01)."""
+    cluster_distance: float = 0.008
+    """ξ, normalised distances up to this count as 0 (0.008)."""
+    kernel_constant: float = 1e-3
+    """c, added to the square root of the summed kernels (1e-3)."""
+    max_similarity: float = 8.0
+    """s_m, similarities above pay 0 (8). With k = 10 it never binds: s is at most √10 + c."""
+    max_lifelong: float = 5.0
+    """L, upper bound of the lifelong factor (5). 1 switches the lifelong part off."""
+    memory_size: int = 5000
+    """Steps of an episode that each environment remembers; the oldest are forgotten first (30,000; Disco Maze
+    5,000)."""
+    rnd_features: int = 128
+    """Width of the random features of the lifelong part (128)."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Hidden layers of f and of the random networks for vectors. Images have the convolutions of the other methods."""
+    inverse_hidden: tuple[int, ...] = (128,)
+    """Hidden layer of the inverse model (128)."""
+    clip: float = 5.0
+    """Observations are standardised by running statistics and clipped to ±clip (5, for the lifelong part)."""
+    lr: float = 5e-4
+    """Adam learning rate of f (5e-4)."""
+    rnd_lr: float = 5e-4
+    """Adam learning rate of the random-network predictor (5e-4)."""
+    epochs: int = 3
+    """Passes over the transitions of a rollout per update. Paper: replayed sequences, their last five steps."""
+    batch_size: int = 256
+    """Minibatch."""
+
+    def __post_init__(self) -> None:
+        expect_at_least(self, 1, "features", "neighbours", "memory_size", "rnd_features", "epochs", "batch_size",
+                        "max_lifelong")  # fmt: skip
+        for name in ("kernel_epsilon", "kernel_constant", "max_similarity", "clip"):
+            expect(self, name, getattr(self, name) > 0, "more than 0")
+        expect_at_least(self, 0, "cluster_distance", "lr", "rnd_lr")
+
+
+def episodic_novelty(squares: Tensor, mean: Tensor, config: NGUConfig) -> Tensor:
+    """r_ep (N,) from squared distances to the nearest neighbours (N, k), infinite where there is none (Algorithm 1).
+
+    `mean` is the running mean of such distances; while it is 0, everything was seen before.
+    """
+    scaled = torch.where(squares.isinf(), squares, squares / mean) if bool(mean > 0) else squares
+    kernel = config.kernel_epsilon / ((scaled - config.cluster_distance).clamp_min(0) + config.kernel_epsilon)
+    similarity = kernel.sum(1).sqrt() + config.kernel_constant
+    return torch.where(similarity > config.max_similarity, 0.0, 1 / similarity)
+
+
+def lifelong_factor(errors: Tensor, mean: Tensor, std: Tensor, limit: float) -> Tensor:
+    """clip(1 + (error − mean)/std, 1, L)."""
+    return (1 + (errors - mean) / std).clamp(1, limit)
+
+
+@register("ngu")
+class NGU(IntrinsicReward):
+    """Never Give Up: inverse similarity to the episode so far, times a clipped RND factor (the reward only)."""
+
+    Config = NGUConfig
+    reference = "Badia et al. 2020, Never Give Up: Learning Directed Exploration Strategies"
+    episodic = True
+
+    distances: Tensor  # sum and number of all nearest squared distances so far
+
+    def __init__(
+        self, spaces: Spaces, config: NGUConfig, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
+    ) -> None:
+        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
+        self.config = config
+        self.experience = Experience(spaces, num_envs * rollout_steps, "standard", clip=config.clip, frozen=False)
+        with seeded(self.generator):
+            self.model = InverseFeatures(
+                spaces, config.features, hidden=config.hidden, inverse_hidden=config.inverse_hidden
+            )
+            self.lifelong = RandomTargetModel(spaces, features=config.rnd_features, hidden=config.hidden)
+        self.add_optimizer("model", self.model.parameters(), config.lr)
+        self.add_optimizer("lifelong", self.lifelong.predictor.parameters(), config.rnd_lr)
+        self.memory = EpisodicMemory(num_envs, config.memory_size, (config.features,))
+        self.errors = RunningMoments((), min_std=1e-8)
+        self.register_buffer("distances", torch.zeros(2, dtype=torch.float64))
+
+    # ---- collection ---------------------------------------------------------------------------------------
+    def _score(self, batch: Transitions) -> Tensor:
+        if not self.experience.ready:
+            return torch.zeros(batch.shape, device=batch.device)
+        episodic = self._episodic(batch, self.memory.fork(), self.distances.clone())
+        return episodic * self._factor(self._errors(batch))
+
+    def _observe(self, batch: Transitions) -> None:
+        self._step(batch)
+
+    def _step(self, batch: Transitions) -> Tensor:
+        reward = torch.zeros(batch.shape, device=batch.device)
+        if self.experience.ready:
+            errors = self._errors(batch)
+            reward = self._episodic(batch, self.memory, self.distances) * self._factor(errors)
+            self.errors.observe(errors[batch.valid])
+        self.experience.observe(batch)
+        return reward
+
+    def _episodic(self, batch: Transitions, memory: EpisodicMemory, distances: Tensor) -> Tensor:
+        """r_ep of a block, (T, N); `memory` and `distances` move on through it."""
+        first, following = embed_episodes(batch, memory.starts(batch), self._embed)
+
+        def novelty(t: int) -> Tensor:
+            squares = nearest_squares(following[t], memory.stored, memory.live, self.config.neighbours)
+            known = batch.valid[t].unsqueeze(1) & squares.isfinite()
+            distances.add_(torch.stack([squares[known].double().sum(), known.sum().double()]))
+            mean = (distances[0] / distances[1].clamp_min(1)).to(squares.dtype)
+            return episodic_novelty(squares, mean, self.config)
+
+        return memory.visit(batch, first, following, novelty)
+
+    def _embed(self, obs: Tensor) -> Tensor:
+        return self.model(self.experience.input(obs))  # type: ignore[no-any-return]
+
+    def _errors(self, batch: Transitions) -> Tensor:
+        return self.experience.each(self._distillation, batch)
+
+    def _distillation(self, rows: Rows) -> Tensor:
+        return self.lifelong.gap(rows.x_next).square().mean(1)
+
+    def _factor(self, errors: Tensor) -> Tensor:
+        """The lifelong factor; 1 until there are statistics of the errors."""
+        if not bool(self.errors.commits > 0):
+            return torch.ones_like(errors)
+        return lifelong_factor(errors, self.errors.mean, self.errors.std, self.config.max_lifelong)
+
+    # ---- learning -----------------------------------------------------------------------------------------
+    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
+        if not self.experience.begin_update():
+            return {}
+        self.errors.commit()
+        c = self.config
+        fit = partial(self.experience.fit, batch_size=c.batch_size, epochs=c.epochs, generator=generator)
+        metrics = {
+            "inverse_loss": fit(self.model.loss, partial(self.descend, "model")),
+            "predictor_loss": fit(self._distillation, partial(self.descend, "lifelong")),
+        }
+        self.experience.end_update()
+        return metrics
