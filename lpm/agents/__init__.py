@@ -1,0 +1,42 @@
+"""Agents that train on task reward plus bonus: PPO and A2C.
+
+>>> import gymnasium
+>>> from lpm.agents import PPO, PPOConfig
+>>> envs = gymnasium.make_vec("CartPole-v1", num_envs=4)
+>>> agent = PPO(envs, config=PPOConfig(num_envs=4, rollout_steps=16), total_steps=64)
+>>> metrics = agent.cycle()
+>>> agent.steps
+64
+"""
+
+from __future__ import annotations
+
+from lpm.agents.a2c import A2C as A2C
+from lpm.agents.a2c import A2CConfig as A2CConfig
+from lpm.agents.agent import Agent as Agent
+from lpm.agents.collect import Block as Block
+from lpm.agents.collect import Collector as Collector
+from lpm.agents.errors import NonFiniteError as NonFiniteError
+from lpm.agents.gae import gae as gae
+from lpm.agents.mixer import MixerConfig as MixerConfig
+from lpm.agents.mixer import RewardMixer as RewardMixer
+from lpm.agents.policy import ActorCritic as ActorCritic
+from lpm.agents.policy import NetworkConfig as NetworkConfig
+from lpm.agents.ppo import PPO as PPO
+from lpm.agents.ppo import PPOConfig as PPOConfig
+
+__all__ = [
+    "A2C",
+    "PPO",
+    "A2CConfig",
+    "ActorCritic",
+    "Agent",
+    "Block",
+    "Collector",
+    "MixerConfig",
+    "NetworkConfig",
+    "NonFiniteError",
+    "PPOConfig",
+    "RewardMixer",
+    "gae",
+]

@@ -1,0 +1,303 @@
+"""One collector for every Gymnasium vector environment, whatever its autoreset mode.
+
+Blocks hold true successors: no observation that follows a reset is ever given as the successor of an action, and no
+real transition is lost. How each mode is read:
+
+- NEXT_STEP: the step after an episode's end only resets; it becomes filler (`valid` False).
+- SAME_STEP: the successor of the last step is in `info["final_obs"]`, the returned observation starts the next episode.
+- DISABLED: rows that ended are reset here, between two steps.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lpm.agents.errors import NonFiniteError
+from lpm.agents.gae import Floats, Mask
+from lpm.agents.policy import ActorCritic
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+
+Envs = VectorEnv[Any, Any, Any]
+RECENT = 100  # episodes behind the reported return
+
+
+@dataclass(frozen=True)
+class Block:
+    """T steps of N environments. Its tensors are views of the collector's storage: valid until the next `collect`."""
+
+    transitions: Transitions
+    """For the bonus, on the agent's device."""
+    choice: Tensor
+    """(T, N, K): sampled indices, or Gaussian samples before clipping."""
+    policy: Tensor
+    """(T, N, P) policy parameters, as in `Transitions.policy`."""
+    values: Tensor | None
+    """(T, N, heads), if they came with the policy at no cost."""
+    last_obs: Tensor
+    """(N, ...): what the next block starts from."""
+    reward: Floats
+    """(T, N) extrinsic reward."""
+    terminated: Mask
+    """(T, N)."""
+    truncated: Mask
+    """(T, N)."""
+    valid: Mask
+    """(T, N)."""
+    noise_share: float | None
+    """Share of the valid steps that showed noise, if the environment says so."""
+
+
+class Collector:
+    """Steps the environments and keeps what the next block starts from; all of it is in `state_dict`."""
+
+    def __init__(
+        self, envs: Envs, spaces: Spaces, steps: int, *, seed: int, device: torch.device | str = "cpu"
+    ) -> None:
+        self.envs = envs
+        self.spaces = spaces
+        self.num_steps = steps
+        self.num_envs = envs.num_envs
+        self.mode = _autoreset_mode(envs)
+        self.device = torch.device(device)
+        self.seed = seed
+        self.seconds = {"env": 0.0, "policy": 0.0}
+        self.total_steps = 0
+        self.episodes = 0
+        self.recent: deque[tuple[float, int]] = deque(maxlen=RECENT)
+        self.visits = np.zeros(int(find_attribute(envs, "num_cells", 0)), dtype=np.int64)
+        shape = (steps, self.num_envs)
+        # with NEXT_STEP the returned observation is always the true successor: one storage serves both
+        self._obs = torch.zeros((steps + 1, self.num_envs, *spaces.obs_shape), dtype=spaces.obs_dtype)
+        shared = self.mode is AutoresetMode.NEXT_STEP
+        self._next_obs = self._obs[1:] if shared else torch.zeros_like(self._obs[1:])
+        self._reward = np.zeros(shape, dtype=np.float32)
+        self._terminated, self._truncated, self._valid, self._noise = np.zeros((4, *shape), dtype=np.bool_)
+        self._cells = np.full((2, *shape), -1, dtype=np.int64)  # where the step led, and where a reset led
+        self._ended = np.zeros(self.num_envs, dtype=np.bool_)
+        self._returns = np.zeros(self.num_envs)
+        self._lengths = np.zeros(self.num_envs, dtype=np.int64)
+        self._start(envs.reset(seed=seed))
+
+    def _start(self, first: tuple[Any, dict[str, Any]]) -> None:
+        obs, info = first
+        self._obs.numpy()[-1] = obs
+        if "cell" in info:
+            self._visit(np.asarray(info["cell"]))
+
+    # ---- collecting ---------------------------------------------------------------------------------------
+    def collect(self, policy: ActorCritic, generator: torch.Generator, *, uniform: bool = False) -> Block:
+        """The next block, acted by sampling from `policy`, or uniformly at random."""
+        steps, chooser = self.num_steps, policy.choose
+        noise = chooser.noise(steps, self.num_envs, generator)
+        parameters = torch.zeros(steps, self.num_envs, self.spaces.policy_width)
+        choices = chooser.uniform(noise) if uniform else noise.new_zeros(0)
+        values: list[Tensor] = []
+        parts: list[Tensor] = []
+        self._obs[0] = self._obs[-1]
+        self._cells.fill(-1)
+        self._noise.fill(False)
+        saw_noise = False
+        clock = perf_counter()
+        with torch.inference_mode():
+            for t in range(steps):
+                if uniform:
+                    choice = choices[t]
+                else:
+                    obs = self._obs[t].to(self.device)
+                    if policy.shares_trunk:
+                        now, value = policy(obs)
+                        values.append(value)
+                    else:
+                        now = policy.policy(obs)
+                    now = now.cpu()
+                    parameters[t] = now
+                    choice = chooser.sample(now, noise[t])
+                    parts.append(choice)
+                action = chooser.executed(choice.numpy())
+                decided = perf_counter()
+                self.seconds["policy"] += decided - clock
+                outcome = self.envs.step(action)
+                saw_noise |= self._store(t, outcome)
+                clock = perf_counter()
+                self.seconds["env"] += clock - decided
+        # cloned outside inference mode: only ordinary tensors may take part in the loss
+        choices = choices if uniform else torch.stack(parts).clone()
+        self.total_steps += steps * self.num_envs
+        self._check_finite()
+        self._count_episodes()
+        self._visit(self._cells)
+        return Block(
+            transitions=self._transitions(chooser.executed, choices, parameters),
+            choice=choices.to(self.device),
+            policy=parameters.to(self.device),
+            values=torch.stack(values).clone() if values else None,
+            last_obs=self._obs[-1].to(self.device),
+            reward=self._reward,
+            terminated=self._terminated,
+            truncated=self._truncated,
+            valid=self._valid,
+            noise_share=float(self._noise[self._valid].mean()) if saw_noise and self._valid.any() else None,
+        )
+
+    def _store(self, t: int, outcome: tuple[Any, Any, Any, Any, dict[str, Any]]) -> bool:
+        """Put one step into the storage; says whether the environment reports noise."""
+        obs, self._reward[t], terminated, truncated, info = outcome
+        self._terminated[t], self._truncated[t] = terminated, truncated
+        done = np.logical_or(terminated, truncated)
+        cell, noise = info.get("cell"), info.get("noise")
+        if cell is not None:
+            self._cells[0, t] = cell
+        if noise is not None:
+            self._noise[t] = noise
+        if self.mode is AutoresetMode.NEXT_STEP:
+            np.logical_not(self._ended, out=self._valid[t])
+            self._ended = done
+            self._obs.numpy()[t + 1] = obs
+            return noise is not None
+        self._valid[t] = True
+        self._next_obs.numpy()[t] = obs
+        if done.any():
+            if self.mode is AutoresetMode.SAME_STEP:
+                self._use_final(t, done, info)
+            else:
+                obs = self._reset_rows(t, done, np.array(obs))
+        self._obs.numpy()[t + 1] = obs
+        return noise is not None
+
+    def _use_final(self, t: int, done: Mask, info: dict[str, Any]) -> None:
+        """SAME_STEP: the true successors and their descriptions are set aside in `info`."""
+        if "final_obs" not in info:
+            raise ValueError(
+                f"{self.envs}: expected info['final_obs'] from an environment in SAME_STEP mode, got {sorted(info)}"
+            )
+        successors, final, rows = self._next_obs.numpy()[t], info["final_obs"], np.flatnonzero(done)
+        for row in rows:
+            successors[row] = final[row]
+        described = info.get("final_info", {})
+        if "cell" in described:
+            self._cells[1, t, rows] = self._cells[0, t, rows]
+            self._cells[0, t, rows] = described["cell"][rows]
+        if "noise" in described:
+            self._noise[t, rows] = described["noise"][rows]
+
+    def _reset_rows(self, t: int, done: Mask, obs: NDArray[Any]) -> NDArray[Any]:
+        """DISABLED: begin new episodes; the observations to act on next."""
+        fresh, info = self.envs.reset(options={"reset_mask": done})
+        obs[done] = np.asarray(fresh)[done]
+        if "cell" in info:
+            self._cells[1, t, done] = np.asarray(info["cell"])[done]
+        return obs
+
+    def _transitions(
+        self, execute: Callable[[NDArray[Any]], NDArray[Any]], choices: Tensor, parameters: Tensor
+    ) -> Transitions:
+        action = torch.as_tensor(execute(choices.flatten(0, 1).numpy()), dtype=self.spaces.action_dtype)
+        block = Transitions(
+            obs=self._obs[:-1],
+            action=action.view(self.num_steps, self.num_envs, *self.spaces.action_shape),
+            next_obs=self._next_obs,
+            terminated=torch.from_numpy(self._terminated),
+            truncated=torch.from_numpy(self._truncated),
+            valid=torch.from_numpy(self._valid),
+            reward=torch.from_numpy(self._reward),
+            policy=parameters,
+        )
+        return block if self.device.type == "cpu" else block.to(self.device)
+
+    # ---- accounts -----------------------------------------------------------------------------------------
+    def _check_finite(self) -> None:
+        for name, array in (("observation", self._next_obs.numpy()), ("reward", self._reward)):
+            if array.dtype.kind == "f" and not np.isfinite(array.sum()):
+                bad = np.argwhere(~np.isfinite(array))
+                if len(bad):
+                    t, env = (int(i) for i in bad[0][:2])
+                    step = self.total_steps - (self.num_steps - t) * self.num_envs + env
+                    raise NonFiniteError(f"environment {env} ({name})", step, float(array[tuple(bad[0])]))
+
+    def _count_episodes(self) -> None:
+        done = self._terminated | self._truncated
+        start = 0
+        for t in np.flatnonzero(done.any(axis=1)):
+            self._returns += self._reward[start : t + 1].sum(axis=0)
+            self._lengths += self._valid[start : t + 1].sum(axis=0)
+            for row in np.flatnonzero(done[t]):
+                self.recent.append((float(self._returns[row]), int(self._lengths[row])))
+            self.episodes += int(done[t].sum())
+            self._returns[done[t]], self._lengths[done[t]] = 0.0, 0
+            start = int(t) + 1
+        self._returns += self._reward[start:].sum(axis=0)
+        self._lengths += self._valid[start:].sum(axis=0)
+
+    def _visit(self, cells: NDArray[np.int64]) -> None:
+        if len(self.visits):
+            seen = cells[(cells >= 0) & (cells < len(self.visits))]
+            self.visits += np.bincount(seen, minlength=len(self.visits))
+
+    # ---- state --------------------------------------------------------------------------------------------
+    @property
+    def exact(self) -> bool:
+        """Whether the environments can be saved and put back exactly."""
+        return hasattr(self.envs, "get_state") and hasattr(self.envs, "set_state")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything the next block depends on, the environments included if they can be saved."""
+        return {
+            "obs": self._obs[-1].clone(),
+            "ended": self._ended.copy(),
+            "returns": self._returns.copy(),
+            "lengths": self._lengths.copy(),
+            "visits": self.visits.copy(),
+            "recent": [list(episode) for episode in self.recent],
+            "counters": [self.total_steps, self.episodes],
+            "envs": self.envs.get_state() if self.exact else None,  # type: ignore[attr-defined]
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put back what `state_dict` gave; environments that could not be saved begin new episodes."""
+        if tuple(state["obs"].shape) != tuple(self._obs.shape[1:]):
+            raise ValueError(
+                f"Collector: expected observations of shape {tuple(self._obs.shape[1:])}, "
+                f"got {tuple(state['obs'].shape)}"
+            )
+        self.total_steps, self.episodes = state["counters"]
+        self.visits[...] = state["visits"]
+        self.recent = deque(((float(r), int(n)) for r, n in state["recent"]), maxlen=RECENT)
+        if state["envs"] is None:
+            self._ended[...] = False
+            self._returns[...], self._lengths[...] = 0.0, 0
+            self._start(self.envs.reset(seed=(self.seed + self.total_steps) % 2**31))
+            return
+        self._ended = np.array(state["ended"], dtype=np.bool_)
+        self._returns[...], self._lengths[...] = state["returns"], state["lengths"]
+        self._obs[-1] = state["obs"]
+        self.envs.set_state(state["envs"])  # type: ignore[attr-defined]
+
+
+def _autoreset_mode(envs: Envs) -> AutoresetMode:
+    mode = envs.metadata.get("autoreset_mode")
+    if mode is None:
+        raise ValueError(
+            f"{envs}: expected metadata['autoreset_mode'] (gymnasium.vector.AutoresetMode), which says how to read the "
+            f"end of an episode; got metadata {envs.metadata}"
+        )
+    return AutoresetMode(mode)
+
+
+def find_attribute(envs: Any, name: str, default: Any) -> Any:
+    """An attribute of a vector environment or of what its wrappers hold."""
+    while not hasattr(envs, name):
+        if not hasattr(envs, "env"):
+            return default
+        envs = envs.env
+    return getattr(envs, name)

@@ -1,0 +1,217 @@
+"""Actor and critic networks, and action distributions written out by hand.
+
+`torch.distributions` validates and broadcasts at every call; on small networks that costs as much as the network.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box
+from torch import Tensor, nn
+from torch.nn import functional
+
+from lpm.core.spaces import Spaces
+from lpm.nn.inputs import ObservationInput
+from lpm.nn.networks import Activation, Encoder, mlp
+from lpm.nn.seeding import seeded
+
+_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """The agent's networks."""
+
+    hidden: tuple[int, ...] = (64, 64)
+    """Widths of the hidden layers for vector observations; actor and critic each have their own."""
+    activation: Activation = "tanh"
+    """Between those layers."""
+    features: int = 512
+    """Width of the layer after the convolutions, which actor and critic share (images)."""
+    image_hidden: tuple[int, ...] = ()
+    """Hidden layers of actor and critic on top of the features. LPM release, Atari: 512, 512."""
+    image_activation: Activation = "relu"
+    """In the convolutions and after them. LPM release, Atari: leaky_relu."""
+    normalise: Literal["auto", "none", "standard"] = "auto"
+    """Standardise observations by running statistics, renewed after each update. "auto": vectors yes, images no."""
+    clip_observation: float = 10.0
+    """Bound on standardised observations."""
+    initial_log_std: float = 0.0
+    """Start of the Gaussian's log standard deviation (continuous actions; bounded ones are scaled to [-1, 1])."""
+
+    def __post_init__(self) -> None:
+        if self.normalise not in ("auto", "none", "standard"):
+            raise ValueError(f"NetworkConfig.normalise: expected auto, none or standard, got {self.normalise!r}")
+        if self.clip_observation <= 0:
+            raise ValueError(f"NetworkConfig.clip_observation: expected a number above 0, got {self.clip_observation}")
+
+
+class ActorCritic(nn.Module):
+    """Policy parameters and state values of raw observations.
+
+    Vectors: separate MLPs. Images: shared convolutions. The policy parameters are laid out as in
+    `Transitions.policy`: logits of all factors, or means then log-stds.
+    """
+
+    def __init__(self, spaces: Spaces, config: NetworkConfig, heads: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.spaces = spaces
+        normalise: Any = config.normalise
+        if normalise == "auto":
+            normalise = "standard" if spaces.kind == "vector" else "none"
+        self.input = ObservationInput(spaces, normalise, clip=config.clip_observation)
+        self.continuous = spaces.action_kind == "continuous"
+        outputs = spaces.policy_width // 2 if self.continuous else spaces.policy_width
+        with seeded(generator):
+            self.encoder: Encoder | None = None
+            if spaces.kind == "vector":
+                width, hidden, act = spaces.input_shape[0], config.hidden, config.activation
+            else:
+                act, hidden, width = config.image_activation, config.image_hidden, config.features
+                self.encoder = Encoder(spaces.input_shape, width, act=act)
+                self.encoder.apply(_orthogonal)
+            self.actor = mlp(width, hidden, outputs, act).apply(_orthogonal)
+            self.critic = mlp(width, hidden, heads, act).apply(_orthogonal)
+            nn.init.orthogonal_(_last(self.actor).weight, 0.01)
+            nn.init.orthogonal_(_last(self.critic).weight, 1.0)
+        if self.continuous:
+            self.log_std = nn.Parameter(torch.full((outputs,), config.initial_log_std))
+        self.choose = Chooser(spaces)
+
+    @property
+    def shares_trunk(self) -> bool:
+        """Whether values are nearly free once the policy has been evaluated."""
+        return self.encoder is not None
+
+    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Policy parameters (B, P) and values (B, heads) of raw observations (B, ...)."""
+        x = self._features(obs)
+        return self._with_std(self.actor(x)), self.critic(x)
+
+    def policy(self, obs: Tensor) -> Tensor:
+        """Policy parameters alone."""
+        return self._with_std(_run(self.actor, self._features(obs)))
+
+    def values(self, obs: Tensor) -> Tensor:
+        """Values alone."""
+        return self.critic(self._features(obs))  # type: ignore[no-any-return]
+
+    def _features(self, obs: Tensor) -> Tensor:
+        x: Tensor = self.input(obs)
+        return x if self.encoder is None else self.encoder(x)
+
+    def _with_std(self, outputs: Tensor) -> Tensor:
+        if not self.continuous:
+            return outputs
+        return torch.cat([outputs, self.log_std.expand_as(outputs)], dim=-1)
+
+
+class Chooser:
+    """Actions from policy parameters, and their probabilities.
+
+    A choice (B, K) is the sampled index of each factor, or the Gaussian sample before it is clipped; `executed`
+    turns it into what the environment gets. Random numbers come first, for a whole block at once: Gumbel noise for
+    discrete factors, normal noise otherwise.
+    """
+
+    def __init__(self, spaces: Spaces) -> None:
+        self.spaces = spaces
+        self.continuous = spaces.action_kind == "continuous"
+        self.width = math.prod(spaces.action_shape)
+        self._splits = list(spaces.factors)
+        self._dtype = np.dtype(spaces.action.dtype)
+        if self.continuous:
+            self._bounds(spaces.action)
+        else:
+            start = np.asarray(getattr(spaces.action, "start", 0)).ravel()
+            self._start = start if start.any() else None
+
+    def _bounds(self, box: Any) -> None:
+        assert isinstance(box, Box)
+        low, high = box.low.ravel().astype(np.float32), box.high.ravel().astype(np.float32)
+        bounded = np.isfinite(low) & np.isfinite(high) & (high > low) & (high.astype(np.float64) - low < 1e30)
+        self._low, self._high = low, high
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._scale = np.where(bounded, (high - low) / 2, 1).astype(np.float32)
+            self._centre = np.where(bounded, (high + low) / 2, 0).astype(np.float32)
+        self._identity = bool((self._scale == 1).all() and (self._centre == 0).all())
+
+    def noise(self, steps: int, rows: int, generator: torch.Generator) -> Tensor:
+        """Random numbers for `steps` choices in each of `rows` environments, on the CPU."""
+        if self.continuous:
+            return torch.randn(steps, rows, self.width, generator=generator)
+        uniform = torch.empty(steps, rows, sum(self._splits)).exponential_(generator=generator)
+        return -torch.log(uniform)
+
+    def sample(self, policy: Tensor, noise: Tensor) -> Tensor:
+        """One choice per row."""
+        if self.continuous:
+            mean, log_std = policy.chunk(2, dim=-1)
+            return torch.addcmul(mean, log_std.exp(), noise)
+        scores = policy + noise
+        if len(self._splits) == 1:
+            return scores.argmax(-1, keepdim=True)
+        return torch.stack([part.argmax(-1) for part in torch.split(scores, self._splits, -1)], dim=-1)
+
+    def greedy(self, policy: Tensor) -> Tensor:
+        """The most likely choice."""
+        return self.sample(policy, torch.zeros(()))
+
+    def uniform(self, noise: Tensor) -> Tensor:
+        """Choices without a policy: uniform over the actions (over the box, where it is bounded)."""
+        if not self.continuous:
+            return self.sample(torch.zeros(()), noise)
+        return torch.erf(noise / math.sqrt(2))
+
+    def executed(self, choice: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """What the environment gets, (B, *action shape)."""
+        if self.continuous:
+            action = choice if self._identity else choice * self._scale + self._centre
+            action = np.minimum(np.maximum(action, self._low), self._high)
+        else:
+            action = choice if self._start is None else choice + self._start
+        return action.reshape(-1, *self.spaces.action_shape).astype(self._dtype, copy=False)
+
+    def log_prob(self, policy: Tensor, choice: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probability of each choice, (B,), and the entropy of each distribution, (B,)."""
+        if self.continuous:
+            mean, log_std = policy.chunk(2, dim=-1)
+            z = (choice - mean) * (-log_std).exp()
+            log_prob = -(0.5 * z.square() + log_std).sum(-1) - self.width * _HALF_LOG_2PI
+            return log_prob, log_std.sum(-1) + self.width * (0.5 + _HALF_LOG_2PI)
+        if len(self._splits) == 1:
+            return _categorical(policy, choice)
+        parts = [
+            _categorical(logits, choice[:, i : i + 1]) for i, logits in enumerate(torch.split(policy, self._splits, -1))
+        ]
+        return torch.stack([p[0] for p in parts]).sum(0), torch.stack([p[1] for p in parts]).sum(0)
+
+
+def _categorical(logits: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    log_probs = functional.log_softmax(logits, dim=-1)
+    return log_probs.gather(1, index).squeeze(1), -(log_probs.exp() * log_probs).sum(-1)
+
+
+def _run(layers: nn.Sequential, x: Tensor) -> Tensor:
+    """The layers one after another without the bookkeeping of module calls, which costs more than a small layer."""
+    for layer in layers:
+        x = functional.linear(x, layer.weight, layer.bias) if type(layer) is nn.Linear else layer.forward(x)
+    return x
+
+
+def _last(layers: nn.Sequential) -> nn.Linear:
+    layer = layers[-1]
+    assert isinstance(layer, nn.Linear)
+    return layer
+
+
+def _orthogonal(module: nn.Module) -> None:
+    if isinstance(module, (nn.Linear, nn.Conv2d)):
+        nn.init.orthogonal_(module.weight, math.sqrt(2))
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
