@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import lpm.envs  # noqa: F401  (registers the ids)
-from lpm.envs.drawing import enlarge, frame, png_bytes, strip, write_atomically
+from lpm.envs.drawing import enlarge, frame, png_bytes, strip
+from lpm.files import write_atomic
 
 _NOISE_BORDER, _PLAIN_BORDER = (210, 40, 40), (200, 200, 200)
 
@@ -40,6 +41,8 @@ class EnvEntry:
     """Steps of the random-policy reference, summed over rows."""
     num_envs: int = 1
     """Rows of the random-policy reference."""
+    unseen: dict[str, Any] = field(default_factory=dict)
+    """Settings for the reference that change only what a random policy does not look at."""
     paper: str = ""
     """Where the paper describes it."""
 
@@ -79,7 +82,7 @@ def render_strips(folder: str | Path, names: Iterable[str] | None = None) -> lis
     for entry in entries:
         if not entry.missing:
             path = Path(folder) / f"env_{entry.name}.png"
-            write_atomically(path, png_bytes(render_strip(entry)))
+            write_atomic(path, png_bytes(render_strip(entry)))
             paths.append(path)
     return paths
 
@@ -129,8 +132,20 @@ def _mazes() -> list[EnvEntry]:
         ("maze_action_noise", {"noise": "action"}, "the same with an idle action that shows CIFAR-10", watch),
         ("maze_sticky", release, "the maze as the release runs it: 80x60, sticky actions 0.25, no noise", walk),
     ]
+    small = {"width": 16, "height": 12}
     return [
-        EnvEntry(name, "lpm/NMaze-v0", settings, what, demo, ("numba",), "maze", paper="MiniWorld")
+        EnvEntry(
+            name,
+            "lpm/NMaze-v0",
+            settings,
+            what,
+            demo,
+            ("numba",),
+            "maze",
+            # Whether a frame shows the noise wall depends on its size; where the agent goes does not.
+            unseen={} if settings["noise"] == "state" else small,
+            paper="MiniWorld",
+        )
         for name, settings, what, demo in conditions
     ]
 
@@ -156,7 +171,7 @@ def _games() -> list[EnvEntry]:
                     (right * 12, right * 12, idle, idle, right, right * 12),
                     ("ale_py",),
                     "atari",
-                    steps=32_000,
+                    steps=16_000,
                     num_envs=16,
                     paper="Montezuma's Revenge" if game == "montezuma_revenge" else "Atari",
                 )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,17 +87,3 @@ def png_bytes(picture: Picture) -> bytes:
         + chunk(b"IDAT", zlib.compress(rows.tobytes(), 9))
         + chunk(b"IEND", b"")
     )
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that it is either whole or not there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

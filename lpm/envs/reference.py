@@ -16,12 +16,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from lpm.envs.atari_games import rooms_of
 from lpm.envs.catalogue import EnvEntry, find_env, list_envs
 from lpm.envs.coverage import Coverage
-from lpm.envs.drawing import write_atomically
+from lpm.files import write_atomic
 
 SEEDS = 10
 _CHECKPOINTS = 10
@@ -30,7 +31,8 @@ _CHECKPOINTS = 10
 def run_reference(entry: EnvEntry, seed: int, steps: int | None = None) -> dict[str, Any]:
     """Random actions in one environment for one seed; steps count real transitions over all rows."""
     total = steps or entry.steps
-    env = entry.make_vec(entry.num_envs)
+    settings = {**entry.settings, **entry.unseen}
+    env = gym.make_vec(entry.id, num_envs=entry.num_envs, **settings)
     env.action_space.seed(seed)
     num_cells = int(getattr(env, "num_cells", 0))
     coverage = Coverage(num_cells) if num_cells else None
@@ -61,7 +63,7 @@ def run_reference(entry: EnvEntry, seed: int, steps: int | None = None) -> dict[
     result: dict[str, Any] = {
         "name": entry.name,
         "id": entry.id,
-        "settings": entry.settings,
+        "settings": settings,
         "seed": seed,
         "steps": done_steps,
         "num_envs": entry.num_envs,
@@ -93,7 +95,7 @@ def run_all(folder: Path, names: Sequence[str] | None = None, seeds: int = SEEDS
             path = folder / f"{entry.name}_seed{seed}.json"
             if not path.exists():
                 data = json.dumps(run_reference(entry, seed), indent=1)
-                write_atomically(path, f"{data}\n".encode())
+                write_atomic(path, f"{data}\n".encode())
                 print(path.name, flush=True)
 
 
@@ -170,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     run_all(options.folder, options.names, options.seeds)
     if options.table is not None:
-        write_atomically(options.table, table(options.folder).encode())
+        write_atomic(options.table, table(options.folder).encode())
 
 
 if __name__ == "__main__":

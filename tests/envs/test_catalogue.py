@@ -1,0 +1,106 @@
+"""The list of environments, their strips of pictures, and the random-policy reference."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import lpm.envs
+from lpm.envs import drawing, reference
+from lpm.envs.catalogue import EnvEntry, find_env, list_envs, render_strip, render_strips
+from lpm.envs.reference import run_all, run_reference, table
+
+LIGHT = ["mountain_car", "mountain_car_idle", "mountain_car_noise", "lava_crossing"]
+
+
+def test_every_registered_environment_is_listed_once() -> None:
+    names = [entry.name for entry in list_envs()]
+    assert len(set(names)) == len(names)
+    registered = {id_ for id_ in gymnasium.registry if id_.startswith("lpm/")}
+    assert {entry.id for entry in list_envs()} == registered
+    with pytest.raises(ValueError, match=r"expected one of mountain_car, .*; got 'moon_car'"):
+        find_env("moon_car")
+
+
+def test_missing_packages_are_named() -> None:
+    entry = replace(find_env("maze"), modules=("surely_not_installed",))
+    assert entry.missing == 'pip install "lpm-exploration[maze]"'
+    assert find_env("mountain_car").missing == ""
+
+
+def test_strips_show_the_noise(tmp_path: Path) -> None:
+    paths = render_strips(tmp_path, LIGHT)
+    assert [path.name for path in paths] == [f"env_{name}.png" for name in LIGHT]
+    image = pytest.importorskip("PIL.Image")
+    for path, name in zip(paths, LIGHT, strict=True):
+        picture = np.asarray(image.open(path))
+        np.testing.assert_array_equal(picture, render_strip(find_env(name)))
+        red = (picture == (210, 40, 40)).all(axis=-1)
+        assert red[0].any() == (name == "mountain_car_noise")
+    assert not list(tmp_path.glob(".*"))
+
+
+def _light_entry() -> EnvEntry:
+    return replace(find_env("mountain_car_noise"), steps=3_000, num_envs=2)
+
+
+def test_reference_counts_real_steps_only() -> None:
+    result = run_reference(_light_entry(), seed=1)
+    assert result == run_reference(_light_entry(), seed=1)
+    assert 3_000 <= result["steps"] < 3_002
+    assert result["episodes"] == 2
+    assert 0.45 < result["noise_share"] < 0.55
+    assert result["curve"] == sorted(result["curve"])
+    assert result["curve"][-1] == result["cells"] <= result["num_cells"] == 100
+    lava = run_reference(replace(find_env("lava_crossing"), steps=2_000), seed=0)
+    assert 0 <= lava["success_rate"] < 0.1
+    assert lava["episodes"] > 10
+
+
+def test_reference_writes_files_once_and_makes_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference, "find_env", lambda name: replace(find_env(name), steps=300))
+    run_all(tmp_path, ["mountain_car"], seeds=2)
+    paths = sorted(tmp_path.iterdir())
+    assert [path.name for path in paths] == ["mountain_car_seed0.json", "mountain_car_seed1.json"]
+    times = [path.stat().st_mtime_ns for path in paths]
+    run_all(tmp_path, ["mountain_car"], seeds=2)
+    assert times == [path.stat().st_mtime_ns for path in paths]
+    cells = [json.loads(path.read_text())["cells"] for path in paths]
+    assert f"| `mountain_car` | 300 × 2 | {np.mean(cells):.1f} ±" in table(tmp_path)
+
+
+@settings(max_examples=20, deadline=None)
+@given(arrays(np.uint8, st.tuples(st.integers(1, 9), st.integers(1, 9), st.just(3))))
+def test_png_files_hold_the_picture(picture: Any) -> None:
+    image = pytest.importorskip("PIL.Image")
+    import io
+
+    np.testing.assert_array_equal(np.asarray(image.open(io.BytesIO(drawing.png_bytes(picture)))), picture)
+
+
+def test_drawing_stays_inside_the_picture() -> None:
+    picture = drawing.blank(10, 12, (0, 0, 0))
+    drawing.line(picture, -5, -5, 30, 30, (1, 1, 1))
+    drawing.disc(picture, 11, 9, 3, (2, 2, 2))
+    drawing.rectangle(picture, -3, 4, 2, 40, (3, 3, 3))
+    drawing.triangle(picture, np.array([(4.0, 4.0), (8.0, 4.0), (4.0, 8.0)]), (4, 4, 4))
+    assert picture[0, 0, 0] == 1
+    assert picture[9, 11, 0] == 2
+    assert picture[9, 0, 0] == 3
+    assert picture[5, 5, 0] == 4
+    assert picture[8, 8, 0] != 4
+    assert drawing.strip([picture, picture], gap=2).shape == (10, 26, 3)
+
+
+def test_the_package_registers_lazily() -> None:
+    assert isinstance(gymnasium.registry["lpm/NMaze-v0"].entry_point, str)
+    assert lpm.envs.__doc__ is not None
