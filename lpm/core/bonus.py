@@ -38,6 +38,8 @@ class IntrinsicReward(nn.Module):
 
     def __init__(self, spaces: Spaces, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0) -> None:
         super().__init__()
+        if not isinstance(spaces, Spaces):
+            raise ValueError(f"spaces: expected lpm.Spaces, got {type(spaces).__name__}; see Spaces.of(env)")
         for name, value in (("num_envs", num_envs), ("rollout_steps", rollout_steps)):
             if value < 1:
                 raise ValueError(f"{name}: expected at least 1, got {value}")
@@ -66,12 +68,17 @@ class IntrinsicReward(nn.Module):
         self._check(batch)
         return self._masked(batch, self._step(batch))
 
+    @torch.enable_grad()
     def update(self, generator: torch.Generator | None = None) -> dict[str, Tensor]:
         """Learn from what was observed. Minibatches are drawn from `generator`, or else the bonus's own.
 
         Returns metrics as 0-d tensors; nothing observed yet, nothing done, and the dict is empty.
         """
         metrics = self._update(self.generator if generator is None else generator)
+        for name, value in metrics.items():
+            if not isinstance(value, Tensor) or value.ndim != 0:
+                came = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
+                raise ValueError(f"{type(self).__name__}.update: expected metric {name!r} as a 0-d tensor, got {came}")
         return {name: value.detach() for name, value in metrics.items()}
 
     # ---- what a method implements -------------------------------------------------------------------------
@@ -150,4 +157,8 @@ class IntrinsicReward(nn.Module):
         self.spaces.check(batch)
 
     def _masked(self, batch: Transitions, reward: Tensor) -> Tensor:
+        if tuple(reward.shape) != batch.shape:
+            raise ValueError(
+                f"{type(self).__name__}: expected rewards of shape (T, N) = {batch.shape}, got {tuple(reward.shape)}"
+            )
         return torch.where(batch.valid, reward.float(), torch.zeros((), device=reward.device))

@@ -45,13 +45,14 @@ def register(name: str, **defaults: Any) -> Callable[[B], B]:
     """
 
     def decorate(bonus: B) -> B:
-        if not issubclass(bonus, IntrinsicReward):
+        if not (isinstance(bonus, type) and issubclass(bonus, IntrinsicReward)):
             raise ValueError(f"register({name!r}): expected a subclass of IntrinsicReward, got {bonus!r}")
         if not dataclasses.is_dataclass(getattr(bonus, "Config", None)):
             raise ValueError(f"register({name!r}): {bonus.__name__}.Config must be a (frozen) dataclass")
         known = _ENTRIES.get(name)
-        if known is not None and known.bonus.__qualname__ != bonus.__qualname__:
-            raise ValueError(f"register({name!r}): the name is taken by {known.bonus.__module__}")
+        # the same class again is fine: modules are reloaded, notebook cells run twice
+        if known is not None and _address(known.bonus) != _address(bonus):
+            raise ValueError(f"register({name!r}) for {_address(bonus)}: the name is taken by {_address(known.bonus)}")
         _ENTRIES[name] = Entry(name, bonus, defaults)
         return bonus
 
@@ -69,7 +70,10 @@ def lookup(name: str) -> Entry:
     _load_builtins()
     if name not in _ENTRIES:
         for point in entry_points(group=GROUP, name=name):
-            register(name)(point.load())
+            bonus = point.load()
+            # a module that also uses the decorator has registered itself by now, perhaps with defaults
+            if name not in _ENTRIES or _ENTRIES[name].bonus is not bonus:
+                register(name)(bonus)
     if name not in _ENTRIES:
         raise ValueError(f"unknown bonus {name!r}{_suggest(name, names())}")
     return _ENTRIES[name]
@@ -120,11 +124,23 @@ def make(
 
 def resolve_device(device: str | torch.device) -> torch.device:
     """The device meant by a name; "auto" is the best one there is."""
+    accelerators: dict[str, Callable[[], bool]] = {
+        "cuda": torch.cuda.is_available,
+        "mps": torch.backends.mps.is_available,
+    }
     if device == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    return torch.device(device)
+        return torch.device(next((name for name, present in accelerators.items() if present()), "cpu"))
+    try:
+        chosen = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device: expected 'auto' or the name of a torch device, got {device!r}") from error
+    if chosen.type in accelerators and not accelerators[chosen.type]():
+        raise ValueError(f"device: expected one that this machine has, got {str(device)!r}; 'auto' picks the best")
+    return chosen
+
+
+def _address(bonus: type) -> str:
+    return f"{bonus.__module__}.{bonus.__qualname__}"
 
 
 def _load_builtins() -> None:

@@ -161,7 +161,7 @@ class Spaces:
 
     def action_index(self, action: Tensor) -> Tensor:
         """Discrete actions as (B, factors) indices counted from 0."""
-        flat = action.reshape(action.shape[0], -1).long()
+        flat = action.reshape(action.shape[0], math.prod(self.action_shape)).long()
         return flat - self._action_offset.to(flat.device)
 
     def encode_action(self, action: Tensor) -> Tensor:
@@ -171,7 +171,7 @@ class Spaces:
             return torch.zeros(count, 0, device=action.device)
         if self.action_kind == "continuous":
             low, high = self._action_bounds
-            flat = action.reshape(count, -1).float()
+            flat = action.reshape(count, self.action_width).float()
             low, high = low.to(flat.device), high.to(flat.device)
             return torch.where(self._bounded.to(flat.device), 2 * (flat - low) / (high - low) - 1, flat)
         index = self.action_index(action)
@@ -202,7 +202,8 @@ class Spaces:
                 value.dtype == torch.uint8 or value.dtype in _FLOATS
             ):
                 raise ValueError(
-                    f"Transitions.{name}: expected dtype {self.obs_dtype} for {self.observation}, got {value.dtype}"
+                    f"Transitions.{name}: expected dtype {self.obs_dtype} for {self.observation}, got {value.dtype}; "
+                    "convert it first"
                 )
             _expect_finite(name, value)
         self._check_action(batch.action)
@@ -227,8 +228,7 @@ class Spaces:
         else:
             if action.dtype not in _INTEGERS:
                 raise ValueError(f"Transitions.action: expected an integer dtype for {self.action}, got {action.dtype}")
-            rows = action.reshape(batch_size := action.shape[0] * action.shape[1], -1)
-            index = self.action_index(rows).reshape(*action.shape[:2], -1) if batch_size else rows
+            index = self.action_index(action.flatten(0, 1)).view(*action.shape[:2], len(self.factors))
             outside = (index < 0) | (index >= torch.as_tensor(self.factors, device=action.device))
             hint = ""
         if bool(outside.any()):
@@ -246,9 +246,10 @@ def _expect_shape(name: str, value: Tensor, tail: tuple[int, ...]) -> None:
 
 
 def _expect_finite(name: str, value: Tensor) -> None:
-    if value.is_floating_point() and not bool(torch.isfinite(value).all()):
-        where = [int(i) for i in (~torch.isfinite(value)).nonzero()[0]]
+    # as float32, which is what networks see: 1e300 is finite in float64 only
+    if value.is_floating_point() and not bool(torch.isfinite(value.float()).all()):
+        where = [int(i) for i in (~torch.isfinite(value.float())).nonzero()[0]]
         raise ValueError(
-            f"Transitions.{name}{where} (time, environment, ...): expected finite numbers, "
+            f"Transitions.{name}{where} (time, environment, ...): expected finite float32 numbers, "
             f"got {value[tuple(where)].item()}"
         )

@@ -20,7 +20,7 @@ class Rows(NamedTuple):
     policy: Tensor | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Transitions:
     """A block of T time steps in N parallel environments, as tensors shaped (T, N, ...).
 
@@ -48,6 +48,8 @@ class Transitions:
     """(T, N, P) policy parameters at `obs`: logits (concatenated over factors), or means then log-stds."""
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            _expect_tensor(field.name, getattr(self, field.name), optional=field.default is None)
         if self.terminated.ndim != 2:
             raise ValueError(
                 f"Transitions.terminated: expected shape (T, N), got {tuple(self.terminated.shape)}; "
@@ -68,9 +70,11 @@ class Transitions:
                     f"got {value.device}"
                 )
         for name in ("terminated", "truncated", "valid"):
-            dtype = getattr(self, name).dtype
-            if dtype != torch.bool:
-                raise ValueError(f"Transitions.{name}: expected dtype torch.bool, got {dtype}")
+            flag: Tensor = getattr(self, name)
+            if flag.ndim != 2:
+                raise ValueError(f"Transitions.{name}: expected shape (T, N) = {lead}, got {tuple(flag.shape)}")
+            if flag.dtype != torch.bool:
+                raise ValueError(f"Transitions.{name}: expected dtype torch.bool, got {flag.dtype}")
 
     @classmethod
     def build(
@@ -86,6 +90,7 @@ class Transitions:
         policy: Tensor | None = None,
     ) -> Transitions:
         """Fill in the flags that are left out: nothing ends, everything is valid."""
+        _expect_tensor("obs", obs)
         if obs.ndim < 2:
             raise ValueError(f"Transitions.obs: expected shape (T, N, ...), got {tuple(obs.shape)}")
         never = torch.zeros(obs.shape[:2], dtype=torch.bool, device=obs.device)
@@ -142,3 +147,8 @@ class Transitions:
     def _map(self, function: Callable[[Tensor], Tensor]) -> Transitions:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(self, **{k: function(v) for k, v in values.items() if v is not None})
+
+
+def _expect_tensor(name: str, value: object, *, optional: bool = False) -> None:
+    if not isinstance(value, Tensor) and not (optional and value is None):
+        raise ValueError(f"Transitions.{name}: expected a torch tensor, got {type(value).__name__}")

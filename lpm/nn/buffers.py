@@ -55,6 +55,10 @@ class RingBuffer(nn.Module):
         if set(rows) != set(self.fields):
             raise ValueError(f"RingBuffer.push: expected fields {sorted(self.fields)}, got {sorted(rows)}")
         count = next(iter(rows.values())).shape[0]
+        for name, values in rows.items():
+            expected = (count, *self[name].shape[1:])
+            if tuple(values.shape) != expected:
+                raise ValueError(f"RingBuffer.push: expected {name} of shape {expected}, got {tuple(values.shape)}")
         kept = min(count, self.capacity)
         start = (self.total + count - kept) % self.capacity
         head = min(kept, self.capacity - start)

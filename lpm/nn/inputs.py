@@ -52,8 +52,9 @@ class ObservationInput(nn.Module):
 
     def observe(self, obs: Tensor) -> None:
         """Accumulate statistics, if there are any to accumulate."""
-        if self.moments is not None and obs.shape[0]:
-            self.moments.observe(self.raw(obs))
+        if self.moments is not None:
+            for part in torch.split(obs, 256):  # float64 sums of a whole block of images would take gigabytes
+                self.moments.observe(self.raw(part))
 
     def commit(self) -> None:
         """Make the accumulated statistics the active ones."""
