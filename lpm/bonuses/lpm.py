@@ -81,7 +81,7 @@ class LPM(IntrinsicReward):
         }
         if config.queue == "reservoir":
             columns["priority"] = ((), torch.float32)
-        capacity = max(_default_capacity(spaces), rollout) if config.buffer_size is None else config.buffer_size
+        capacity = _default_capacity(spaces, rollout) if config.buffer_size is None else config.buffer_size
         self.buffer = TransitionBuffer(spaces, max(capacity, self.queue_size), columns)
         for counter in ("versions", "fits", "queue_start"):
             self.register_buffer(counter, torch.zeros((), dtype=torch.int64))
@@ -253,9 +253,9 @@ class LPM(IntrinsicReward):
         return True
 
 
-def _default_capacity(spaces: Spaces) -> int:
+def _default_capacity(spaces: Spaces, rollout: int) -> int:
     row = 2 * math.prod(spaces.obs_shape) * spaces.obs_dtype.itemsize + 64
-    return max(1, min(65_536, 512 * 2**20 // row))
+    return max(rollout, min(64 * rollout, 65_536, 512 * 2**20 // row))
 
 
 def _refuse_clamp_trap(config: LPMConfig, floor: float) -> None:

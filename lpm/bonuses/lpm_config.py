@@ -38,8 +38,8 @@ class LPMConfig:
     warmup: int = 1
     """Transitions to observe before the statistics freeze; errors measured before are not queued. Release: 10,000."""
     buffer_size: int | None = None
-    """Capacity of the replay buffer B in transitions. None: what 512 MiB hold, at most 65,536, and never less than
-    the queue or a rollout. Paper: unbounded."""
+    """Capacity of the replay buffer B in transitions. None: 64 rollouts, but at most 65,536 or what 512 MiB
+    hold, and never less than the queue or a rollout. Paper: unbounded."""
     replay: Literal["all", "latest"] = "all"
     """What f is trained on: all of B (Algorithm 1), or only what came since the last update (release)."""
     dynamics_hidden: tuple[int, ...] | None = None
