@@ -11,5 +11,8 @@ from lpm.bonuses import icm as icm
 from lpm.bonuses import lpm as lpm
 from lpm.bonuses import ngu as ngu
 from lpm.bonuses import none as none
+from lpm.bonuses import noveld as noveld
 from lpm.bonuses import pointwise as pointwise
+from lpm.bonuses import re3 as re3
+from lpm.bonuses import ride as ride
 from lpm.bonuses import rnd as rnd

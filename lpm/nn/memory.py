@@ -117,17 +117,58 @@ def embed_episodes(batch: Transitions, starts: Tensor, embed: Callable[[Tensor],
     return first, following
 
 
-def nearest_squares(query: Tensor, rows: Tensor, live: Tensor, k: int) -> Tensor:
-    """Squared distances of each query (N, D) to its k nearest live rows (N, M, D), (N, min(k, M)), ascending.
+class StepMemory(nn.Module):
+    """The latest time steps of all environments together; the oldest step is overwritten as a whole.
 
-    Where fewer rows are live, infinity. The neighbours are found by a matrix product; their distances are then
-    computed again from differences, because the product loses all digits of a small distance.
+    Which rows are forgotten then never depends on the order of the environments.
     """
-    k = min(k, rows.shape[1])
+
+    rows: Tensor  # (capacity, N, *shape)
+    held: Tensor  # (capacity, N) which slots hold a row
+    count: Tensor  # steps ever stored
+
+    def __init__(self, num_envs: int, capacity: int, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.capacity = capacity
+        self.register_buffer("rows", torch.zeros(capacity, num_envs, *shape))
+        self.register_buffer("held", torch.zeros(capacity, num_envs, dtype=torch.bool))
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+    def push(self, rows: Tensor, mask: Tensor) -> int:
+        """Store the rows (N, *shape) in `mask` as one step; return its slot."""
+        envs = self.held.shape[1]
+        if len(rows) != envs:
+            raise ValueError(f"the memory has a place per environment: expected {envs} environments, got {len(rows)}")
+        slot = int(self.count) % self.capacity
+        self.rows[slot] = torch.where(mask.reshape(-1, *(1,) * (rows.ndim - 1)), rows, 0)
+        self.held[slot] = mask
+        self.count += 1
+        return slot
+
+    @property
+    def used(self) -> int:
+        """How many steps are stored."""
+        return min(int(self.count), self.capacity)
+
+    def fork(self) -> StepMemory:
+        """A copy to run ahead with, for scoring without remembering."""
+        return copy.deepcopy(self)
+
+
+def nearest_squares(query: Tensor, rows: Tensor, live: Tensor, k: int) -> Tensor:
+    """Squared distances of each query (N, D) to its k nearest live rows, (N, min(k, M)), ascending.
+
+    `rows` are (N, M, D), or (M, D) for all queries alike; `live` is (N, M). Where fewer rows are live, infinity. The
+    neighbours are found by a matrix product; their distances are then computed again from differences, because the
+    product loses all digits of a small distance.
+    """
+    k = min(k, live.shape[1])
     if k == 0:
         return query.new_zeros(query.shape[0], 0)
-    rough = rows.square().sum(2) - 2 * torch.bmm(rows, query.unsqueeze(2)).squeeze(2)
+    shared = rows.ndim == 2
+    product = query @ rows.T if shared else torch.bmm(rows, query.unsqueeze(2)).squeeze(2)
+    rough = rows.square().sum(-1) - 2 * product
     index = rough.masked_fill(~live, torch.inf).topk(k, dim=1, largest=False).indices
-    near = rows.gather(1, index.unsqueeze(2).expand(-1, -1, rows.shape[2]))
+    near = rows[index] if shared else rows.gather(1, index.unsqueeze(2).expand(-1, -1, rows.shape[2]))
     exact = (near - query.unsqueeze(1)).square().sum(2)
     return exact.masked_fill(~live.gather(1, index), torch.inf).sort(dim=1).values

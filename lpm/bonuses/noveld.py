@@ -1,0 +1,124 @@
+"""NovelD (Zhang et al. 2021): the rise in novelty at the boundary of what is known, on first visits only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from lpm.bonuses._keys import KeyConfig
+from lpm.bonuses._settings import expect, expect_at_least
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.registry import register
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+from lpm.nn.experience import Experience, Rows
+from lpm.nn.hashing import episode_counts
+from lpm.nn.memory import EpisodicMemory, embed_episodes
+from lpm.nn.random_target import RandomTargetModel
+from lpm.nn.seeding import seeded
+
+
+@dataclass(frozen=True)
+class NovelDConfig(KeyConfig):
+    """Settings of NovelD. "Code" is tianjunz/NovelD (MiniGrid)."""
+
+    alpha: float = 0.5
+    """α: how much of the novelty of the state left behind is subtracted (code: 0.5)."""
+    features: int = 128
+    """Width of the random features (code: 128)."""
+    hidden: tuple[int, ...] = (128, 128)
+    """Hidden layers of target and predictor for vectors. Images have the convolutions of the other methods."""
+    extra: int = 1
+    """More layers in the predictor than in the target."""
+    clip: float = 5.0
+    """Observations are standardised by running statistics and clipped to ±clip; rewards are 0 until the statistics
+    exist. Code: no standardisation."""
+    memory_size: int = 4096
+    """Steps of an episode that each environment remembers, as one key each; the oldest are forgotten first."""
+    lr: float = 1e-4
+    """Adam learning rate of the predictor (code: 1e-4)."""
+    epochs: int = 3
+    """Passes over the transitions of a rollout per update. Code: one, on IMPALA batches."""
+    batch_size: int = 256
+    """Minibatch."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect_at_least(self, 0, "alpha", "extra", "lr")
+        expect_at_least(self, 1, "features", "memory_size", "epochs", "batch_size")
+        expect(self, "clip", self.clip > 0, "more than 0")
+
+
+def novelty_difference(new: Tensor, old: Tensor, visits: Tensor, alpha: float) -> Tensor:
+    """max(novelty(o') − α·novelty(o), 0) on the first visit of the episode, 0 on later ones."""
+    return (new - alpha * old).clamp_min(0) * (visits == 1)
+
+
+@register("noveld")
+class NovelD(IntrinsicReward):
+    """Novelty difference: rise of the RND error from one state to the next, on first visits in an episode."""
+
+    Config = NovelDConfig
+    reference = "Zhang et al. 2021, NovelD: A Simple yet Effective Exploration Criterion"
+    episodic = True
+
+    def __init__(
+        self, spaces: Spaces, config: NovelDConfig, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
+    ) -> None:
+        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
+        self.config = config
+        self.experience = Experience(spaces, num_envs * rollout_steps, "standard", clip=config.clip, frozen=False)
+        with seeded(self.generator):
+            self.keys = config.build(spaces)
+            self.model = RandomTargetModel(spaces, features=config.features, hidden=config.hidden, extra=config.extra)
+        self.add_optimizer("predictor", self.model.predictor.parameters(), config.lr)
+        self.memory = EpisodicMemory(num_envs, config.memory_size, dtype=torch.int64)
+
+    # ---- collection ---------------------------------------------------------------------------------------
+    def _score(self, batch: Transitions) -> Tensor:
+        return self._difference(batch, self._visits(batch, self.memory.fork()))
+
+    def _observe(self, batch: Transitions) -> None:
+        self._visits(batch, self.memory)
+        self.experience.observe(batch)
+
+    def _step(self, batch: Transitions) -> Tensor:
+        reward = self._difference(batch, self._visits(batch, self.memory))
+        self.experience.observe(batch)
+        return reward
+
+    def novelty(self, x: Tensor) -> Tensor:
+        """L2 norm of the distillation error at preprocessed observations, (B,)."""
+        norm: Tensor = torch.linalg.vector_norm(self.model.gap(x), dim=1)
+        return norm
+
+    def _difference(self, batch: Transitions, visits: Tensor) -> Tensor:
+        flat = visits.flatten()
+
+        def difference(rows: Rows) -> Tensor:
+            old, new = self.novelty(torch.cat([rows.x, rows.x_next])).chunk(2)
+            return novelty_difference(new, old, flat[rows.index], self.config.alpha)
+
+        return self.experience.each(difference, batch)
+
+    def _visits(self, batch: Transitions, memory: EpisodicMemory) -> Tensor:
+        """N(o') within the episode, (T, N); `memory` moves on through the block."""
+        first, following = embed_episodes(batch, memory.starts(batch), self.keys)
+        return episode_counts(memory, first, following, batch)
+
+    # ---- learning -----------------------------------------------------------------------------------------
+    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
+        if not self.experience.begin_update():
+            return {}
+        loss = self.experience.fit(
+            lambda rows: self.novelty(rows.x_next),
+            partial(self.descend, "predictor"),
+            batch_size=self.config.batch_size,
+            epochs=self.config.epochs,
+            generator=generator,
+        )
+        self.experience.end_update()
+        return {"predictor_loss": loss}

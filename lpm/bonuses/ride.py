@@ -1,0 +1,128 @@
+"""RIDE (Raileanu & Rocktäschel 2020): how much an action changes the state, discounted by visits in the episode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lpm.bonuses._keys import KeyConfig
+from lpm.bonuses._settings import expect_at_least, expect_choice
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.registry import register
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+from lpm.nn.experience import Experience, Rows
+from lpm.nn.features import InverseFeatures
+from lpm.nn.hashing import episode_counts
+from lpm.nn.memory import EpisodicMemory, embed_episodes
+from lpm.nn.seeding import seeded
+from lpm.nn.stacked import StackedForward
+
+
+@dataclass(frozen=True)
+class RIDEConfig(KeyConfig):
+    """Settings of RIDE. "Code" is facebookresearch/impact-driven-exploration."""
+
+    features: int = 128
+    """Width of φ (code: 128 in MiniGrid)."""
+    forward_weight: float = 10.0
+    """Weight of the forward loss (code: 10)."""
+    inverse_weight: float = 0.1
+    """Weight of the inverse loss (code: 0.1)."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Hidden layers of φ for vectors. Images have the convolutions of the other methods."""
+    model_hidden: tuple[int, ...] = (256,)
+    """Hidden layers of the forward and the inverse model (code: (256,))."""
+    memory_size: int = 4096
+    """Steps of an episode that each environment remembers, as one key each; the oldest are forgotten first."""
+    normalise: Literal["auto", "none", "standard"] = "auto"
+    """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
+    Rewards are 0 until the statistics exist. Code: no."""
+    lr: float = 1e-4
+    """Adam learning rate (code: RMSprop, 1e-4)."""
+    epochs: int = 3
+    """Passes over the transitions of a rollout per update. Code: one, on IMPALA batches."""
+    batch_size: int = 256
+    """Minibatch."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect_at_least(self, 1, "features", "memory_size", "epochs", "batch_size")
+        expect_at_least(self, 0, "forward_weight", "inverse_weight", "lr")
+        expect_choice(self, "normalise", "auto", "none", "standard")
+
+
+@register("ride")
+class RIDE(IntrinsicReward):
+    """Impact-driven: how far the action moved the features, over the root of the visits in the episode."""
+
+    Config = RIDEConfig
+    reference = "Raileanu & Rocktäschel 2020, RIDE: Rewarding Impact-Driven Exploration"
+    episodic = True
+
+    def __init__(
+        self, spaces: Spaces, config: RIDEConfig, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
+    ) -> None:
+        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
+        self.config = config
+        self.experience = Experience(spaces, num_envs * rollout_steps, config.normalise)
+        with seeded(self.generator):
+            self.keys = config.build(spaces)
+            self.features = InverseFeatures(
+                spaces, config.features, hidden=config.hidden, inverse_hidden=config.model_hidden
+            )
+            self.dynamics = StackedForward(config.features, spaces.action_width, hidden=config.model_hidden)
+        self.add_optimizer("model", [*self.features.parameters(), *self.dynamics.parameters()], config.lr)
+        self.memory = EpisodicMemory(num_envs, config.memory_size, dtype=torch.int64)
+
+    # ---- collection ---------------------------------------------------------------------------------------
+    def _score(self, batch: Transitions) -> Tensor:
+        return self._impact(batch) * self._discount(batch, self.memory.fork())
+
+    def _observe(self, batch: Transitions) -> None:
+        self._discount(batch, self.memory)
+        self.experience.observe(batch)
+
+    def _step(self, batch: Transitions) -> Tensor:
+        reward = self._impact(batch) * self._discount(batch, self.memory)
+        self.experience.observe(batch)
+        return reward
+
+    def _impact(self, batch: Transitions) -> Tensor:
+        """‖φ(o') − φ(o)‖, (T, N)."""
+
+        def impact(rows: Rows) -> Tensor:
+            phi, phi_next = self.features.pair(rows)
+            distance: Tensor = torch.linalg.vector_norm(phi_next - phi, dim=1)
+            return distance
+
+        return self.experience.each(impact, batch)
+
+    def _discount(self, batch: Transitions, memory: EpisodicMemory) -> Tensor:
+        """1/√N(o') within the episode, (T, N); `memory` moves on through the block."""
+        first, following = embed_episodes(batch, memory.starts(batch), self.keys)
+        return episode_counts(memory, first, following, batch).float().rsqrt()
+
+    # ---- learning -----------------------------------------------------------------------------------------
+    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
+        if not self.experience.begin_update():
+            return {}
+        c, parts = self.config, []
+
+        def loss(rows: Rows) -> Tensor:
+            phi, phi_next = self.features.pair(rows)
+            forward: Tensor = torch.linalg.vector_norm(self.dynamics(phi, rows.code)[0] - phi_next, dim=1)
+            inverse = self.features.inverse.loss(phi, phi_next, rows.action)
+            parts.append(torch.stack([forward.detach().mean(), inverse.detach().mean()]))
+            return c.forward_weight * forward + c.inverse_weight * inverse
+
+        self.experience.fit(
+            loss, partial(self.descend, "model"), batch_size=c.batch_size, epochs=c.epochs, generator=generator
+        )
+        self.experience.end_update()
+        forward_loss, inverse_loss = torch.stack(parts).mean(0)
+        return {"forward_loss": forward_loss, "inverse_loss": inverse_loss}
