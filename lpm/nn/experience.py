@@ -91,6 +91,7 @@ class Experience(nn.Module):
                     self.input.observe(part)
         self.buffer.observe(batch)
 
+    @torch.no_grad()
     def each(self, function: Callable[[Rows], Tensor], batch: Transitions) -> Tensor:
         """`function`, which returns one number per row, over a block: (T, N). All 0 until `ready`."""
         if not self.ready:
@@ -106,8 +107,7 @@ class Experience(nn.Module):
     # ---- learning -----------------------------------------------------------------------------------------
     def begin_update(self) -> bool:
         """Make new statistics active; False if there is nothing to learn from yet."""
-        moments = self.input.moments
-        if moments is not None and self._accumulating and moments.total >= self.warmup:
+        if self._accumulating and self.buffer.total >= self.warmup:
             self.input.commit()
         return self.buffer.fresh > 0 and self.ready
 

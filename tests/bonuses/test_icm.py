@@ -83,6 +83,15 @@ def test_actions_are_recovered_in_a_grid_world(method: str) -> None:
     assert bonus.inverse.accuracy(*bonus.features(rows), rows.action) > 0.99
 
 
+def test_noise_that_no_action_causes_leaves_icm_features() -> None:
+    bonus = lpm.make("icm", RING, num_envs=8, rollout_steps=32, normalise="none", **SMALL)
+    before = bonus.score(ring(999, noise=3.0)).mean()
+    for seed in range(150):
+        bonus.step(ring(seed, noise=3.0))
+        bonus.update()
+    assert bonus.score(ring(999, noise=3.0)).mean() < 0.1 * before
+
+
 @pytest.mark.parametrize("method", ["icm", "idf"])
 def test_a_constant_environment_pays_nothing_in_the_end(method: str) -> None:
     bonus = lpm.make(method, VECTOR, num_envs=4, rollout_steps=32, normalise="none", **SMALL)
