@@ -18,7 +18,7 @@ class DynamicsConfig:
 
     normalise: Literal["auto", "none", "standard", "scalar"] = "auto"
     """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
-    "scalar": mean per pixel, one common std. Rewards are 0 until the statistics exist."""
+    "standard" clips at ±10; "scalar": mean per pixel, one common std. Rewards are 0 until the statistics exist."""
     warmup: int = 1
     """Transitions to observe before the statistics freeze (large-scale-curiosity code: 10,000)."""
     hidden: tuple[int, ...] | None = None

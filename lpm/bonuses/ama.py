@@ -53,7 +53,7 @@ class AMAConfig:
     """Smooth limits of the log-variance; exp(−s) explodes on deterministic dimensions without. Code: none."""
     normalise: Literal["auto", "none", "standard", "scalar"] = "auto"
     """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
-    Rewards are 0 until the statistics exist. Retro code: "scalar"."""
+    "standard" clips at ±10. Rewards are 0 until the statistics exist. Retro code: "scalar"."""
     warmup: int = 1
     """Transitions to observe before the statistics freeze (retro code: 10,000)."""
     hidden: tuple[int, ...] | None = None

@@ -45,7 +45,7 @@ class ICMConfig:
     """Activation of φ (ICM: ELU; IDF code: leaky ReLU)."""
     normalise: Literal["auto", "none", "standard", "scalar"] = "auto"
     """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
-    Rewards are 0 until the statistics exist. ICM: none; IDF code: "scalar"."""
+    "standard" clips at ±10. Rewards are 0 until the statistics exist. ICM: none; IDF code: "scalar"."""
     warmup: int = 1
     """Transitions to observe before the statistics freeze (IDF code: 10,000)."""
     lr: float = 1e-3

@@ -52,8 +52,9 @@ class Experience(nn.Module):
     kept (`frozen`) or refined at every update. `ready` is False until they exist: before that, errors would be in
     another scale than after, so bonuses pay 0.
 
-    `normalise="auto"` standardises vectors only. `warmup` transitions must be seen before statistics take effect.
-    `next_only` takes them from next observations, for bonuses that look at nothing else.
+    `normalise="auto"` standardises vectors only; "standard" clips at ±10 unless `clip` says otherwise. `warmup`
+    transitions must be seen before statistics take effect. `next_only` takes them from next observations, for bonuses
+    that look at nothing else.
     """
 
     def __init__(
@@ -74,6 +75,8 @@ class Experience(nn.Module):
         self.warmup = warmup
         self.frozen = frozen
         self.next_only = next_only
+        if normalise == "standard" and clip is None:
+            clip = 10.0
         self.input = ObservationInput(spaces, normalise, clip)
         self.buffer = TransitionBuffer(spaces, capacity)
 
