@@ -22,7 +22,7 @@ Slot = tuple[int, NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArra
 
 _BLOCK = 64  # steps whose outputs are allocated together; a returned array is never written again
 _SHARED = NUM_POINTS + 3
-_PER_ROW = 10 + NUM_POINTS
+_PER_ROW = 11 + NUM_POINTS
 _MIN_POSITION, _MAX_POSITION = np.float32(-1.2), np.float32(0.6)
 _MAX_SPEED = np.float32(0.07)
 _GOAL = np.float32(0.45)
@@ -87,12 +87,18 @@ def advance(cars: Any, actions: Any, outputs: Any, t: int) -> int:
     mode, limit, goal = cars[NUM_POINTS], cars[NUM_POINTS + 1], cars[NUM_POINTS + 2]
     position, velocity, steps, cell = _SHARED, _SHARED + n, _SHARED + 2 * n, _SHARED + 3 * n
     moved, noise, active = _SHARED + 4 * n, _SHARED + 5 * n, _SHARED + 6 * n
-    seen, passed = _SHARED + 7 * n, _SHARED + 9 * n
+    seen, passed, pull = _SHARED + 7 * n, _SHARED + 9 * n, _SHARED + (9 + NUM_POINTS) * n
     rng = cars[_SHARED + (_PER_ROW - 1) * n :].view(np.uint64)
     out_seen = outputs[t, : 8 * n].view(np.float32)
     out_reward = outputs[t, 8 * n : 16 * n].view(np.float64)
     out_cell = outputs[t, 16 * n : 24 * n].view(np.int64)
     out_flags = outputs[t, 24 * n : 27 * n].view(np.bool_)
+    # The cosines in a loop of their own: calls between the other operations would keep them from overlapping.
+    for i in range(n):
+        angle = 3.0 * cars[position + i]
+        if cars[moved + i] != 0.0:
+            angle = float(np.float32(angle))
+        cars[pull + i] = np.float32(0.0025 * math.cos(angle))
     num_done = 0
     for i in range(n):
         gain = 0.0
@@ -114,12 +120,8 @@ def advance(cars: Any, actions: Any, outputs: Any, t: int) -> int:
                 # Gymnasium keeps the start in double precision and every later state in single precision;
                 # each rounding below is one of its own, which makes the trajectories equal to the last bit.
                 old = cars[position + i]
-                angle = 3.0 * old
-                if cars[moved + i] != 0.0:
-                    angle = float(np.float32(angle))
-                pull = np.float32(0.0025 * math.cos(angle))
                 push = np.float32(actions[i, 0] * _POWER)
-                v = np.float32(cars[velocity + i] + np.float32(push - pull))
+                v = np.float32(cars[velocity + i] + np.float32(push - np.float32(cars[pull + i])))
                 v = min(max(v, -_MAX_SPEED), _MAX_SPEED)
                 p = np.float32(old + v)
                 p = min(max(p, _MIN_POSITION), _MAX_POSITION)
