@@ -10,6 +10,7 @@ from importlib import import_module
 COMMANDS = {
     "reproduce": "run an experiment of the paper: table, figure, page",
     "bonuses": "list the bonuses and their fields",
+    "envs": "list the noisy-TV environments, or draw them",
     "theory": "check the theorems and their limits by running them",
 }
 

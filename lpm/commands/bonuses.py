@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import tyro
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
+from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -20,11 +22,23 @@ class Bonuses:
     """Show only these."""
     fields: bool = True
     """Show the fields that `lpm.make` accepts, with their defaults."""
+    noise_table: bool = False
+    """Instead, train each on one learnable and one noisy transition and show what it still pays for the noise."""
+    seeds: int = 3
+    """Seeds of the noise table."""
+    updates: int = 300
+    """Updates per run of the noise table."""
+    workers: int = 2
+    """Worker processes of the noise table."""
+    out: Path = Path("runs/noise-table")
+    """Folder of the noise table: a file per method and seed, and table.md. Rerun to continue."""
 
 
 def run(args: Sequence[str]) -> int:
     """Parse and print."""
     options = tyro.cli(Bonuses, args=args, prog="lpm bonuses")
+    if options.noise_table:
+        return _noise_table(options)
     from lpm.core.registry import lookup, names
 
     console = Console(highlight=False)
@@ -42,3 +56,32 @@ def run(args: Sequence[str]) -> int:
             lines.append(f"[dim]{escape(shown) or 'no fields'}[/]")
         console.print(f"[bold cyan]{escape(name)}[/]", Padding("\n".join(lines), (0, 0, 0, 4)), sep="\n")
     return 0
+
+
+def _noise_table(options: Bonuses) -> int:
+    from lpm.core.registry import names
+    from lpm.experiments import two_arms
+    from lpm.experiments.runner import Job, run_jobs
+    from lpm.report.two_arms import HEADER, table_rows, write_table
+
+    console = Console(highlight=False)
+    jobs = []
+    for seed in range(options.seeds):
+        for name in options.names or names():
+            settings = {"experiment": "two_arms", "method": name, "seed": seed, "updates": options.updates}
+            jobs.append(
+                Job(f"{name}, seed {seed}", options.out / name / f"seed_{seed}.json", settings, options.updates)
+            )
+    try:
+        results, failures = run_jobs(jobs, two_arms.run_job, workers=options.workers, console=console)
+    except KeyboardInterrupt:
+        console.print(f"\nInterrupted. Finished runs are in {options.out}; the same command continues.")
+        return 130
+    rows = table_rows(two_arms.summarise(two_arms.ArmCurves(**result["curves"]) for result in results))
+    write_table(rows, options.out / "table.md")
+    table = Table(*HEADER, title=f"Two arms, {options.updates} updates, {options.seeds} seeds")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    console.print(f"Per-seed files and table.md: {options.out}")
+    return 1 if failures else 0

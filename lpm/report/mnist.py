@@ -10,7 +10,7 @@ from typing import Any
 from lpm.experiments import mnist
 from lpm.experiments.runner import Result
 from lpm.files import write_atomic
-from lpm.report.page import Page
+from lpm.report.page import Page, markdown_table
 
 HEADER = ("method", "digits", "transitions", "first bonus", "last bonus", "steps to settle", "paper")
 
@@ -90,8 +90,7 @@ def write_report(results: Sequence[Result], out: Path, failures: Sequence[str] =
     pictures = {"figure.png": figure(results), "figure_heldout.png": figure(results, "heldout")}
     for name, png in pictures.items():
         write_atomic(out / name, png)
-    lines = ["| " + " | ".join(cells) + " |" for cells in (HEADER, ("---",) * len(HEADER), *rows)]
-    write_atomic(out / "table.md", ("\n".join(lines) + "\n").encode())
+    markdown_table(HEADER, rows, out / "table.md")
     settings = results[0]["settings"]
     seeds = len({r["settings"]["seed"] for r in results})
     page = Page("Noisy MNIST: does the bonus fall for noise?")

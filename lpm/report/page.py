@@ -65,3 +65,9 @@ class Page:
             f"<body><h1>{escape(self.title)}</h1>{''.join(self.parts)}</body></html>\n"
         )
         write_atomic(path, html.encode())
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], path: Path) -> None:
+    """Write a Markdown table."""
+    lines = ["| " + " | ".join(cells) + " |" for cells in (header, ("---",) * len(header), *rows)]
+    write_atomic(path, ("\n".join(lines) + "\n").encode())

@@ -1,0 +1,110 @@
+"""Two arms, one of them a TV: what every bonus pays for a transition that can be learnt and for one that cannot.
+
+From one fixed state, action 0 always leads to the same observation and action 1 to Gaussian noise. Every step is an
+episode of its own, so the noisy transition is the same one for ever. Same budget and seeds for all methods.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete
+
+from lpm.core.registry import make
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+from lpm.experiments.runner import Result, Tick
+
+DIM, ENVS, STEPS = 8, 16, 16
+SIGMA = 0.5
+
+
+@dataclass(frozen=True)
+class ArmCurves:
+    """Mean bonus per update on each arm, for one method and seed."""
+
+    method: str
+    """The registered name."""
+    seed: int
+    """Of the bonus and of the noise."""
+    learnable: list[float]
+    """Action 0: always the same successor."""
+    noise: list[float]
+    """Action 1: N(0, 0.25) in every one of 8 dimensions."""
+
+
+def run(method: str, seed: int, updates: int = 100, tick: Tick | None = None) -> ArmCurves:
+    """Train a bonus on both arms and record what it pays before every update."""
+    generator = torch.Generator().manual_seed(seed)
+    spaces = Spaces(Box(-np.inf, np.inf, (DIM,)), Discrete(2))
+    bonus = make(method, spaces, num_envs=ENVS, rollout_steps=STEPS, seed=seed)
+    start = torch.randn(DIM, generator=generator)
+    learnt = torch.randn(DIM, generator=generator)
+    curves: tuple[list[float], list[float]] = ([], [])
+    for _ in range(updates):
+        block = _block(start, learnt, generator)
+        reward = bonus.step(block)
+        for arm, curve in enumerate(curves):
+            curve.append(reward[block.action == arm].mean().item())
+        bonus.update()
+        if tick is not None:
+            tick(1)
+    return ArmCurves(method, seed, *curves)
+
+
+def run_job(settings: dict[str, Any], tick: Tick) -> Result:
+    """One method and seed, for `run_jobs`."""
+    curves = run(settings["method"], settings["seed"], settings["updates"], tick)
+    return {"curves": dataclasses.asdict(curves)}
+
+
+def _block(start: torch.Tensor, learnt: torch.Tensor, generator: torch.Generator) -> Transitions:
+    action = torch.randint(2, (STEPS, ENVS), generator=generator)
+    noise = SIGMA * torch.randn(STEPS, ENVS, DIM, generator=generator)
+    return Transitions.build(
+        start.expand(STEPS, ENVS, DIM),
+        action,
+        torch.where(action.unsqueeze(2) == 0, learnt, noise),
+        terminated=torch.ones(STEPS, ENVS, dtype=torch.bool),
+        reward=torch.zeros(STEPS, ENVS),
+        policy=torch.zeros(STEPS, ENVS, 2),
+    )
+
+
+@dataclass(frozen=True)
+class ArmRow:
+    """A line of the table: means over seeds."""
+
+    method: str
+    start: tuple[float, float]
+    """First non-zero bonus on the learnable and on the noise arm."""
+    final: tuple[float, float]
+    """Mean of the last ten updates on each."""
+    ratio: tuple[float, float]
+    """Final divided by the size of the start, on each; nan where there never was a bonus."""
+
+
+def summarise(curves: Iterable[ArmCurves]) -> list[ArmRow]:
+    """The table from per-seed curves."""
+    by_method: dict[str, list[ArmCurves]] = {}
+    for curve in curves:
+        by_method.setdefault(curve.method, []).append(curve)
+    rows = []
+    for method, runs in sorted(by_method.items()):
+        starts, finals = [], []
+        for arm in ("learnable", "noise"):
+            values = [getattr(run, arm) for run in runs]
+            starts.append(float(np.mean([next((v for v in curve if v != 0), 0.0) for curve in values])))
+            finals.append(float(np.mean([curve[-10:] for curve in values])))
+        ratios = [final / abs(start) if start else float("nan") for start, final in zip(starts, finals, strict=True)]
+        rows.append(ArmRow(method, _pair(starts), _pair(finals), _pair(ratios)))
+    return rows
+
+
+def _pair(values: list[Any]) -> tuple[float, float]:
+    return float(values[0]), float(values[1])
