@@ -4,6 +4,7 @@ from lpm.bonuses import ama as ama
 from lpm.bonuses import count as count
 from lpm.bonuses import curiosity_critic as curiosity_critic
 from lpm.bonuses import e3b as e3b
+from lpm.bonuses import eme as eme
 from lpm.bonuses import ensemble as ensemble
 from lpm.bonuses import etd as etd
 from lpm.bonuses import forward_error as forward_error
@@ -16,3 +17,4 @@ from lpm.bonuses import pointwise as pointwise
 from lpm.bonuses import re3 as re3
 from lpm.bonuses import ride as ride
 from lpm.bonuses import rnd as rnd
+from lpm.bonuses import vime as vime

@@ -37,6 +37,8 @@ class E3BConfig:
     normalise: Literal["auto", "none", "standard"] = "auto"
     """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
     Nothing is paid or remembered until the statistics exist. Code: no."""
+    warmup: int = 1
+    """Transitions to observe before the statistics freeze."""
     lr: float = 1e-4
     """Adam learning rate (code: 1e-4)."""
     epochs: int = 3
@@ -45,7 +47,7 @@ class E3BConfig:
     """Minibatch."""
 
     def __post_init__(self) -> None:
-        expect_at_least(self, 1, "features", "epochs", "batch_size")
+        expect_at_least(self, 1, "features", "warmup", "epochs", "batch_size")
         expect(self, "ridge", self.ridge > 0, "more than 0")
         expect_choice(self, "normalise", "auto", "none", "standard")
         expect_at_least(self, 0, "lr")
@@ -79,7 +81,7 @@ class E3B(IntrinsicReward):
     ) -> None:
         super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
         self.config = config
-        self.experience = Experience(spaces, num_envs * rollout_steps, config.normalise)
+        self.experience = Experience(spaces, num_envs * rollout_steps, config.normalise, warmup=config.warmup)
         with seeded(self.generator):
             self.model = InverseFeatures(
                 spaces,

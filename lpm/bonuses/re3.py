@@ -35,9 +35,11 @@ class RE3Config:
     normalise: Literal["auto", "none", "standard"] = "auto"
     """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
     Nothing is paid or remembered until the statistics exist. Paper: none stated."""
+    warmup: int = 1
+    """Transitions to observe before the statistics freeze."""
 
     def __post_init__(self) -> None:
-        expect_at_least(self, 1, "features", "neighbours")
+        expect_at_least(self, 1, "features", "neighbours", "warmup")
         expect_choice(self, "normalise", "auto", "none", "standard")
         expect(self, "memory_size", self.memory_size is None or self.memory_size >= 1, "at least 1, or None")
 
@@ -101,6 +103,7 @@ class RE3(IntrinsicReward):
         return torch.log1p(squares.masked_fill(squares.isinf(), 0).amax(1).sqrt())
 
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        if not self._ready:
+        moments = self.input.moments
+        if moments is not None and not self._ready and moments.total >= self.config.warmup:
             self.input.commit()
         return {}

@@ -42,6 +42,8 @@ class RIDEConfig(KeyConfig):
     normalise: Literal["auto", "none", "standard"] = "auto"
     """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
     Rewards are 0 until the statistics exist. Code: no."""
+    warmup: int = 1
+    """Transitions to observe before the statistics freeze."""
     lr: float = 1e-4
     """Adam learning rate (code: RMSprop, 1e-4)."""
     epochs: int = 3
@@ -51,7 +53,7 @@ class RIDEConfig(KeyConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect_at_least(self, 1, "features", "memory_size", "epochs", "batch_size")
+        expect_at_least(self, 1, "features", "memory_size", "warmup", "epochs", "batch_size")
         expect_at_least(self, 0, "forward_weight", "inverse_weight", "lr")
         expect_choice(self, "normalise", "auto", "none", "standard")
 
@@ -69,7 +71,7 @@ class RIDE(IntrinsicReward):
     ) -> None:
         super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
         self.config = config
-        self.experience = Experience(spaces, num_envs * rollout_steps, config.normalise)
+        self.experience = Experience(spaces, num_envs * rollout_steps, config.normalise, warmup=config.warmup)
         with seeded(self.generator):
             self.keys = config.build(spaces)
             self.features = InverseFeatures(
