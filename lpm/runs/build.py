@@ -1,0 +1,73 @@
+"""From a config to environments, bonus and agent."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from importlib import import_module
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.registration import EnvSpec, load_env_creator
+
+import lpm.envs  # noqa: F401  (registers our ids)
+from lpm.agents import A2C, PPO, A2CConfig, Agent, PPOConfig
+from lpm.agents.collect import Envs
+from lpm.core.registry import make
+from lpm.core.spaces import Spaces
+from lpm.runs.config import RunConfig, nearest
+
+
+def make_envs(config: RunConfig, num_envs: int | None = None, **more: Any) -> Envs:
+    """The vector environment of a run; unknown names and arguments are answered with the nearest known ones."""
+    spec = _spec(config.env_id)
+    count = config.learner.num_envs if num_envs is None else num_envs
+    try:
+        return gymnasium.make_vec(config.env_id, num_envs=count, **config.env, **more)
+    except TypeError as error:
+        known = _arguments(spec)
+        wrong = [name for name in config.env if known and name not in known]
+        if not wrong:
+            raise
+        raise ValueError(f"{config.env_id} has no argument {wrong[0]!r}{nearest(wrong[0], known)}") from error
+
+
+def build(config: RunConfig) -> Agent:
+    """Environments, bonus and agent."""
+    envs = make_envs(config)
+    learner = config.learner
+    bonus_seed = int(np.random.SeedSequence([config.seed, 1]).generate_state(1)[0])
+    fields = {
+        item.name: getattr(config.bonus_settings, item.name) for item in dataclasses.fields(config.bonus_settings)
+    }
+    bonus = make(
+        config.bonus,
+        Spaces.of(envs),
+        num_envs=learner.num_envs,
+        rollout_steps=learner.rollout_steps,
+        seed=bonus_seed,
+        device=config.device,
+        **fields,
+    )
+    common: dict[str, Any] = {"total_steps": config.steps, "seed": config.seed, "device": config.device}
+    if isinstance(learner, PPOConfig):
+        return PPO(envs, bonus, learner, config.mixer, **common)
+    assert isinstance(learner, A2CConfig)
+    return A2C(envs, bonus, learner, config.mixer, **common)
+
+
+def _spec(env_id: str) -> EnvSpec:
+    module, _, name = env_id.rpartition(":")
+    try:
+        if module:
+            import_module(module)
+        return gymnasium.spec(name)
+    except gymnasium.error.Error as error:
+        raise ValueError(f"unknown environment {env_id!r}{nearest(env_id, gymnasium.registry)}") from error
+
+
+def _arguments(spec: EnvSpec) -> list[str]:
+    entry = spec.vector_entry_point or spec.entry_point
+    creator = load_env_creator(entry) if isinstance(entry, str) else entry
+    return [] if creator is None else [name for name in inspect.signature(creator).parameters if name != "num_envs"]

@@ -1,0 +1,178 @@
+"""One run, described completely; written to and read from `config.toml`."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from lpm.agents import a2c, ppo
+from lpm.agents.mixer import MixerConfig
+from lpm.core.registry import configure, lookup
+from lpm.runs import toml
+
+Algorithm = Literal["ppo", "a2c"]
+AgentConfig = ppo.PPOConfig | a2c.A2CConfig
+
+PRESETS: Mapping[str, Mapping[str, AgentConfig]] = {"ppo": ppo.PRESETS, "a2c": a2c.PRESETS}
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that decides the numbers of a run. Two runs of equal configs on one machine are equal bit for bit.
+
+    >>> config = RunConfig("CartPole-v1", bonus="none", steps=1000)
+    >>> RunConfig.from_toml(config.to_toml()) == config
+    True
+    """
+
+    env_id: str
+    """Gymnasium id of the environment."""
+    algo: Algorithm = "ppo"
+    """The learner."""
+    bonus: str = "lpm"
+    """Name of the bonus; "none" for none, "random" for uniformly random actions."""
+    steps: int = 1_000_000
+    """Environment steps, summed over environments; rounded up to whole blocks."""
+    seed: int = 0
+    """Seed of environments, networks, actions and bonus."""
+    device: str = "auto"
+    """Where networks live: auto, cpu, cuda, mps."""
+    threads: int = 1
+    """Threads of torch. More than one pays only for large networks on an idle machine."""
+    log_every: int = 0
+    """Steps between two lines of the metrics; 0: about a thousand lines a run."""
+    env: dict[str, Any] = field(default_factory=dict)
+    """Keyword arguments of the environment."""
+    agent: AgentConfig | None = None
+    """Settings of the learner; None: its defaults."""
+    bonus_settings: Any = None
+    """Settings of the bonus, an instance of its Config; None: its defaults."""
+    mixer: MixerConfig = field(default_factory=MixerConfig)
+    """How task reward and bonus are combined."""
+
+    def __post_init__(self) -> None:
+        if self.algo not in PRESETS:
+            raise ValueError(f"unknown algorithm {self.algo!r}{nearest(self.algo, PRESETS)}")
+        if self.steps < 1:
+            raise ValueError(f"steps: expected at least 1, got {self.steps}")
+        if self.threads < 1:
+            raise ValueError(f"threads: expected at least 1, got {self.threads}")
+        if self.seed < 0:
+            raise ValueError(f"seed: expected at least 0, got {self.seed}")
+        if self.log_every < 0:
+            raise ValueError(f"log_every: expected at least 0, got {self.log_every}")
+        default = PRESETS[self.algo]["default"]
+        if self.agent is None:
+            object.__setattr__(self, "agent", default)
+        elif type(self.agent) is not type(default):
+            raise ValueError(f"agent: expected {type(default).__name__} for {self.algo}, got {self.agent!r}")
+        if self.bonus_settings is None:
+            object.__setattr__(self, "bonus_settings", configure(self.bonus))
+        elif not isinstance(self.bonus_settings, lookup(self.bonus).bonus.Config):
+            raise ValueError(f"bonus_settings: expected the Config of {self.bonus!r}, got {self.bonus_settings!r}")
+
+    @property
+    def learner(self) -> AgentConfig:
+        """The settings of the learner."""
+        assert self.agent is not None
+        return self.agent
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nested plain values: the tables of `config.toml`."""
+        whole = dataclasses.asdict(self)
+        names = ("env", "agent", "bonus_settings", "mixer")
+        tables = {name: whole.pop(name) for name in names}
+        return {
+            "run": whole,
+            "env": tables["env"],
+            self.algo: tables["agent"],
+            "bonus": tables["bonus_settings"],
+            "mixer": tables["mixer"],
+        }
+
+    def to_toml(self) -> str:
+        """The text of `config.toml`."""
+        return toml.dumps(self.to_dict())
+
+    @classmethod
+    def from_toml(cls, text: str) -> RunConfig:
+        """Undo `to_toml`."""
+        tables = tomllib.loads(text)
+        run = tables["run"]
+        agent = type(PRESETS[run["algo"]]["default"])
+        return cls(
+            **run,
+            env=_tuples_to_lists(tables.get("env", {})),
+            agent=_restore(agent, tables[run["algo"]]),
+            bonus_settings=_restore(lookup(run["bonus"]).bonus.Config, tables.get("bonus", {})),
+            mixer=_restore(MixerConfig, tables["mixer"]),
+        )
+
+    def differences(self, other: RunConfig) -> list[str]:
+        """One line for each field in which another config differs from this one."""
+        mine, theirs = _flatten(self.to_dict()), _flatten(other.to_dict())
+        return [
+            f"{name}: {_show(mine, name)} -> {_show(theirs, name)}"
+            for name in sorted({*mine, *theirs})
+            if _show(mine, name) != _show(theirs, name)
+        ]
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The end of an error message: the names that are most like a wrong one."""
+    options = sorted(known)
+    near = difflib.get_close_matches(word, options, n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(near)}?" if near else f"; known: {', '.join(options)}"
+
+
+def _restore(cls: type, table: Mapping[str, Any]) -> Any:
+    """A dataclass from its table. What TOML cannot say is left out there, so a missing optional field was None."""
+    hints = typing.get_type_hints(cls)
+    values: dict[str, Any] = {}
+    for item in dataclasses.fields(cls):
+        hint = hints[item.name]
+        if item.name in table:
+            value = table[item.name]
+            nested = isinstance(hint, type) and dataclasses.is_dataclass(hint)
+            values[item.name] = _restore(hint, value) if nested else _lists_to_tuples(value)
+        elif _allows_none(hint):
+            values[item.name] = None
+    unknown = set(table) - {item.name for item in dataclasses.fields(cls)}
+    if unknown:
+        name = sorted(unknown)[0]
+        raise ValueError(f"{cls.__name__} has no field {name!r}{nearest(name, hints)}")
+    return cls(**values)
+
+
+def _allows_none(hint: Any) -> bool:
+    return typing.get_origin(hint) in (typing.Union, types.UnionType) and type(None) in typing.get_args(hint)
+
+
+def _lists_to_tuples(value: Any) -> Any:
+    return tuple(_lists_to_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def _tuples_to_lists(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _tuples_to_lists(item) for key, item in value.items()}
+    return [_tuples_to_lists(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            flat |= _flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _show(flat: Mapping[str, Any], name: str) -> str:
+    return repr(_tuples_to_lists(flat[name])) if name in flat else "not set"

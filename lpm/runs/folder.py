@@ -1,0 +1,86 @@
+"""The folder of a run and what is in it.
+
+config.toml      everything that decides the numbers
+machine.json     versions and hardware, one entry per start
+metrics.jsonl    one line of metrics at a time
+tensorboard/     the same as events, if TensorBoard is installed
+checkpoints/     the last two
+result.json      how it ended
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lpm.files import write_atomic
+from lpm.runs.config import RunConfig
+from lpm.runs.machine import machine
+from lpm.runs.pack import pack
+
+
+class RunFolder:
+    """Paths and small files of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config_file = path / "config.toml"
+        self.metrics_file = path / "metrics.jsonl"
+        self.machine_file = path / "machine.json"
+        self.result_file = path / "result.json"
+        self.checkpoints = path / "checkpoints"
+
+    @classmethod
+    def create(cls, path: Path, config: RunConfig) -> RunFolder:
+        """A new run; a folder that already holds one is left alone."""
+        folder = cls(path)
+        if folder.config_file.exists():
+            raise ValueError(f"{path} already holds a run: add --resume to go on with it, or choose another --out")
+        path.mkdir(parents=True, exist_ok=True)
+        write_atomic(folder.config_file, config.to_toml().encode())
+        return folder
+
+    @classmethod
+    def open(cls, path: Path, config: RunConfig | None = None) -> RunFolder:
+        """The folder of an earlier run; refused if `config` is given and differs from the run's."""
+        folder = cls(path)
+        if not folder.config_file.exists():
+            raise ValueError(f"{path} holds no run: expected a file {folder.config_file.name} in it")
+        if config is not None:
+            changes = folder.config.differences(config)
+            if changes:
+                raise ValueError(
+                    f"{path} holds a run with other settings (saved -> given):\n  "
+                    + "\n  ".join(changes)
+                    + "\nResume without these changes, or start a new run with another --out."
+                )
+        return folder
+
+    @property
+    def config(self) -> RunConfig:
+        """The run's settings."""
+        return RunConfig.from_toml(self.config_file.read_text(encoding="utf-8"))
+
+    def note_machine(self) -> None:
+        """Add an entry for this start."""
+        earlier = json.loads(self.machine_file.read_text()) if self.machine_file.exists() else []
+        write_atomic(self.machine_file, _json([*earlier, machine()]))
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """How the run ended."""
+        write_atomic(self.result_file, _json(result))
+
+    def save_models(self, name: str, models: dict[str, Any]) -> Path:
+        """Networks alone, outside the series of checkpoints."""
+        path = self.path / name
+        temporary = path.with_name(f".{name}")
+        torch.save(pack(models), temporary)
+        temporary.replace(path)
+        return path
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()

@@ -1,0 +1,243 @@
+"""Training one run to its end, through interruptions."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from types import FrameType
+from typing import Any, Literal
+
+import torch
+
+from lpm.agents import Agent, NonFiniteError
+from lpm.runs.build import build
+from lpm.runs.checkpoint import CheckpointError, load_checkpoint, remove_unfinished, save_checkpoint
+from lpm.runs.config import RunConfig
+from lpm.runs.folder import RunFolder
+from lpm.runs.loggers import Logger, Service, open_loggers
+from lpm.runs.metrics import Averages, MetricsFile
+
+MODELS_BEFORE_FAILURE = "models-before-failure.pt"
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """What does not change the numbers of a run."""
+
+    checkpoint_seconds: float = 60.0
+    """Time between two checkpoints; 0: after every update."""
+    log: Service = "none"
+    """Also send metrics to Weights & Biases or MLflow."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    status: Literal["finished", "interrupted"]
+    steps: int
+    seconds: float
+    metrics: dict[str, float]
+
+
+OnCycle = Callable[[Agent, dict[str, float]], None]
+
+
+def train(
+    config: RunConfig,
+    out: Path,
+    options: TrainOptions | None = None,
+    *,
+    resume: bool = False,
+    say: Callable[[str], None] = print,
+    on_cycle: OnCycle | None = None,
+) -> Outcome:
+    """Train and write the run folder; with `resume`, go on from its last whole checkpoint.
+
+    SIGINT and SIGTERM end the run after the update in progress, with a checkpoint. Raises `NonFiniteError` if a number
+    stops being finite and `CheckpointError` if a checkpoint cannot be written, both after recording it.
+    """
+    options = options or TrainOptions()
+    folder = RunFolder.open(out, config) if resume else RunFolder.create(out, config)
+    with _threads(config.threads):
+        agent = build(config)
+        try:
+            run = _Run(config, folder, options, agent, say)
+            if resume:
+                run.restore()
+            return run.go(on_cycle)
+        finally:
+            agent.collector.envs.close()
+
+
+class _Run:
+    """One call of `train`."""
+
+    def __init__(
+        self, config: RunConfig, folder: RunFolder, options: TrainOptions, agent: Agent, say: Callable[[str], None]
+    ) -> None:
+        self.config, self.folder, self.options, self.agent, self.say = config, folder, options, agent, say
+        self.averages = Averages()
+        self.metrics: dict[str, float] = {}
+        self.metrics_size = 0
+        self.log_every = config.log_every or max(config.steps // 1000, 1)
+        self.next_line = self.log_every
+        self.earlier_seconds = 0.0
+        self.started = monotonic()
+        remove_unfinished(folder.checkpoints)
+
+    @property
+    def seconds(self) -> float:
+        return self.earlier_seconds + monotonic() - self.started
+
+    def restore(self) -> None:
+        loaded = load_checkpoint(self.folder.checkpoints)
+        if loaded is None:
+            self.say("No checkpoint yet: starting from the beginning.")
+            return
+        for problem in loaded.damaged:
+            self.say(f"{problem}; using {loaded.path.name}.")
+        state = loaded.state
+        self.agent.load_state_dict(state["agent"])
+        self.averages.load_state_dict(state["averages"])
+        self.metrics = dict(state["metrics"])
+        self.metrics_size, self.next_line = state["metrics_size"], state["next_line"]
+        self.earlier_seconds = state["seconds"]
+        self.say(f"Resuming at step {self.agent.steps:,} of {self.config.steps:,}.")
+        if not self.agent.collector.exact:
+            self.say(
+                f"{self.config.env_id} cannot save its state: new episodes begin, so this run will differ from an "
+                "uninterrupted one."
+            )
+
+    def go(self, on_cycle: OnCycle | None) -> Outcome:
+        folder, agent, config = self.folder, self.agent, self.config
+        folder.note_machine()
+        lines = MetricsFile(folder.metrics_file, self.metrics_size)
+        loggers: list[Logger] = []
+        try:
+            loggers += open_loggers(self.options.log, folder.path, _flat(config), agent.steps, self.say)
+            saved, steps_saved = monotonic(), -1
+            with _graceful() as stop:
+                while agent.steps < config.steps and not stop.is_set():
+                    self.averages.add(agent.cycle())
+                    if agent.steps >= self.next_line or agent.steps >= config.steps:
+                        self._line(lines, loggers)
+                    if on_cycle is not None:
+                        on_cycle(agent, self.metrics)
+                    if monotonic() - saved >= self.options.checkpoint_seconds:
+                        self._checkpoint(lines)
+                        saved, steps_saved = monotonic(), agent.steps
+            if steps_saved != agent.steps:
+                self._checkpoint(lines)
+            status: Literal["finished", "interrupted"] = "finished" if agent.steps >= config.steps else "interrupted"
+            self._result(status)
+            return Outcome(status, agent.steps, self.seconds, dict(self.metrics))
+        except NonFiniteError as error:
+            self._keep_models()
+            self._result("failed", str(error))
+            raise
+        except (CheckpointError, OSError) as error:
+            self._try_result("failed", str(error))
+            raise CheckpointError(str(error)) from error
+        finally:
+            lines.close()
+            for logger in loggers:
+                logger.close()
+
+    def _line(self, lines: MetricsFile, loggers: list[Logger]) -> None:
+        steps = self.agent.steps
+        row = self.averages.take()
+        lines.append({"step": steps, **row})
+        for logger in loggers:
+            logger.log(steps, row)
+        self.metrics = row
+        self.next_line = (steps // self.log_every + 1) * self.log_every
+
+    def _checkpoint(self, lines: MetricsFile) -> None:
+        state = {
+            "agent": self.agent.state_dict(),
+            "averages": self.averages.state_dict(),
+            "metrics": self.metrics,
+            "metrics_size": lines.sync(),
+            "next_line": self.next_line,
+            "seconds": self.seconds,
+        }
+        save_checkpoint(self.folder.checkpoints, self.agent.steps, state)
+
+    def _keep_models(self) -> None:
+        """The networks have not moved since their last finite update: worth keeping beside the last checkpoint."""
+        bonus = self.agent.bonus
+        models = {"policy": self.agent.policy.state_dict(), "bonus": None if bonus is None else bonus.state_dict()}
+        self.folder.save_models(MODELS_BEFORE_FAILURE, models)
+
+    def _try_result(self, status: str, error: str) -> None:
+        try:
+            self._result(status, error)
+        except OSError as second:
+            self.say(f"result.json cannot be written either: {second}")
+
+    def _result(self, status: str, error: str | None = None) -> None:
+        agent = self.agent
+        parts = {**agent.collector.seconds, **agent.seconds}
+        spent = sum(parts.values())
+        self.folder.write_result(
+            {
+                "status": status,
+                "error": error,
+                "steps": agent.steps,
+                "seconds": round(self.seconds, 3),
+                "steps_per_second": round(agent.steps / max(self.seconds, 1e-9), 1),
+                "time_shares": {name: round(value / max(spent, 1e-9), 4) for name, value in parts.items()},
+                "exact_resume": agent.collector.exact,
+                "metrics": self.metrics,
+            }
+        )
+
+
+def _flat(config: RunConfig) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for table, values in config.to_dict().items():
+        flat |= {f"{table}.{name}": value for name, value in values.items()}
+    return flat
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _graceful() -> Iterator[threading.Event]:
+    """An event that the first SIGINT or SIGTERM sets; a second one ends the process as usual."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop  # only the main thread may set handlers
+        return
+    before: dict[int, Any] = {}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        stop.set()
+        restore()
+
+    def restore() -> None:
+        while before:
+            number, handler = before.popitem()
+            signal.signal(number, handler)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before[number] = signal.signal(number, handle)
+    try:
+        yield stop
+    finally:
+        restore()
