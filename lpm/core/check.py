@@ -118,13 +118,14 @@ def check_intrinsic(make: Maker, spaces: Spaces | Iterable[Spaces] | None = None
         chosen = [spaces] if isinstance(spaces, Spaces) else list(spaces)
     for each in chosen:
         cache: list[IntrinsicReward] = []
-        for rule, test in RULES.items():
-            try:
-                test(Case(make, each, rule, cache))
-            except IntrinsicCheckError:
-                raise
-            except Exception as error:
-                raise IntrinsicCheckError(rule, f"raised {type(error).__name__}: {error}") from error
+        with _global_random_state_restored():
+            for rule, test in RULES.items():
+                try:
+                    test(Case(make, each, rule, cache))
+                except IntrinsicCheckError:
+                    raise
+                except Exception as error:
+                    raise IntrinsicCheckError(rule, f"raised {type(error).__name__}: {error}") from error
     return list(RULES)
 
 
@@ -289,15 +290,14 @@ def _through_file(case: Case, bonus: IntrinsicReward) -> IntrinsicReward:
 
 def _no_global_randomness(case: Case) -> None:
     results = []
-    with _global_random_state_restored():
-        for seed in (1, 2):
-            torch.manual_seed(seed)
-            np.random.seed(seed)  # noqa: NPY002  the legacy state is what is being watched
-            random.seed(seed)
-            before = _global_random_state()
-            bonus = case.train()
-            results.append((bonus.step(random_block(case.spaces, seed=70)), snapshot(bonus)))
-            case.same("global random state", before, _global_random_state())
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        np.random.seed(seed)  # noqa: NPY002  the legacy state is what is being watched
+        random.seed(seed)
+        before = _global_random_state()
+        bonus = case.train()
+        results.append((bonus.step(random_block(case.spaces, seed=70)), snapshot(bonus)))
+        case.same("global random state", before, _global_random_state())
     case.same("result under another global seed", results[0], results[1])
 
 

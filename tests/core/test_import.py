@@ -1,0 +1,37 @@
+"""What importing the package loads. Modules are counted, not seconds: time depends on the machine."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import lpm
+
+HEAVY = ["matplotlib", "ale_py", "minigrid", "pandas", "ray"]
+
+
+def loaded_after(code: str) -> set[str]:
+    program = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout))
+
+
+def test_import_is_lazy() -> None:
+    before, after = loaded_after("pass"), loaded_after("import lpm")
+    assert not after & {"torch", "numpy", "gymnasium", "gymnasium.envs", *HEAVY}
+    assert {m for m in after - before if m.split(".")[0] == "lpm"} == {"lpm"}
+
+
+def test_make_loads_nothing_heavy() -> None:
+    after = loaded_after("import lpm; lpm.make; lpm.names()")
+    assert not after & {*HEAVY, "scipy", "lpm.envs", "lpm.data"}
+    assert "lpm.bonuses.lpm" in after
+
+
+def test_public_names() -> None:
+    assert set(dir(lpm)) == set(lpm.__all__)
+    for name in lpm.__all__:
+        assert getattr(lpm, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        _ = lpm.nonsense
