@@ -1,0 +1,277 @@
+"""How fast every bonus is, and how much memory it takes; beside RLeXplore where a virtual environment has it.
+
+python benchmarks/bonuses.py                                   # all bonuses, both shapes
+python benchmarks/bonuses.py --methods lpm rnd --shapes vector
+python benchmarks/bonuses.py --rllte path/to/venv              # the shared methods, in the same run
+
+Every measurement is a fresh process. A cycle is one rollout of random transitions: `step`, then `update`. The rate is
+that of the median cycle, by default in CPU time, which other processes disturb less. Peak memory is what the process
+grew by after the libraries were imported and the rollout was made. "matched" rows give our bonus the passes, batch
+size and layer widths that RLeXplore has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ACTIONS = 6
+CLOCKS = {"cpu": time.process_time, "wall": time.perf_counter}
+SHAPES: dict[str, tuple[tuple[int, ...], int, int]] = {
+    "vector": ((8,), 128, 64),
+    "image": ((4, 84, 84), 128, 16),
+}
+"""Observation shape, time steps, environments."""
+
+SHARED = {
+    "rnd": "RND",
+    "icm": "ICM",
+    "ensemble": "Disagreement",
+    "ngu": "NGU",
+    "ride": "RIDE",
+    "re3": "RE3",
+    "e3b": "E3B",
+}
+"""Our names and RLeXplore's."""
+
+# RLeXplore: one pass, batches of 256, 128 features, one hidden layer of 256, four members, a predictor as its target
+MATCHED: dict[str, dict[str, Any]] = {
+    "rnd": {"features": 128, "hidden": (256,), "extra": 0},
+    "icm": {"features": 128, "encoder_hidden": (256,), "hidden": (256,), "inverse_hidden": (256,)},
+    "ensemble": {"features": 128, "encoder_hidden": (256,), "hidden": (256,), "members": 4, "keep": 1.0},
+    "ngu": {"features": 128},
+    "ride": {"features": 128},
+    "re3": {"features": 128},
+    "e3b": {"features": 128},
+}
+
+
+def rollout(shape: str) -> dict[str, np.ndarray]:
+    """Random transitions; an episode ends about every hundred steps."""
+    tail, steps, envs = SHAPES[shape]
+    rng = np.random.default_rng(0)
+    if len(tail) == 1:
+        stream = rng.normal(size=(steps + 1, envs, *tail)).astype(np.float32)
+    else:
+        stream = rng.integers(0, 256, size=(steps + 1, envs, *tail), dtype=np.uint8)
+    return {
+        "obs": stream[:-1].copy(),
+        "next_obs": stream[1:].copy(),
+        "action": rng.integers(ACTIONS, size=(steps, envs)),
+        "done": rng.random((steps, envs)) < 0.01,
+        "reward": rng.normal(size=(steps, envs)).astype(np.float32),
+        "policy": rng.normal(size=(steps, envs, ACTIONS)).astype(np.float32),
+    }
+
+
+def spaces(shape: str) -> tuple[Any, Any]:
+    from gymnasium.spaces import Box, Discrete
+
+    tail = SHAPES[shape][0]
+    box = Box(-np.inf, np.inf, tail) if len(tail) == 1 else Box(0, 255, tail, np.uint8)
+    return box, Discrete(ACTIONS)
+
+
+# ---- one measurement, in its own process --------------------------------------------------------------------
+def peak() -> float:
+    """Largest resident size so far, in MiB (Linux counts in KiB, macOS in bytes)."""
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return size / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def measure(cycle: Callable[[], None], shape: str, cycles: int, clock: str) -> float:
+    """Transitions per second of the median cycle, after one that is not counted."""
+    cycle()
+    seconds = []
+    for _ in range(cycles):
+        start = CLOCKS[clock]()
+        cycle()
+        seconds.append(CLOCKS[clock]() - start)
+    return SHAPES[shape][1] * SHAPES[shape][2] / statistics.median(seconds)
+
+
+def run_ours(name: str, shape: str, cycles: int, clock: str, matched: bool) -> dict[str, Any]:
+    import torch
+
+    import lpm
+    from lpm.core.registry import lookup
+    from lpm.nn.buffers import RingBuffer
+
+    data = {key: torch.as_tensor(value) for key, value in rollout(shape).items()}
+    batch = lpm.Transitions.build(
+        data["obs"], data["action"], data["next_obs"],
+        truncated=data["done"], reward=data["reward"], policy=data["policy"],
+    )  # fmt: skip
+    fields: dict[str, Any] = {}
+    if matched:
+        known = {field.name for field in dataclasses.fields(lookup(name).bonus.Config)}
+        wanted = {"epochs": 1, "batch_size": 256, **MATCHED[name]}
+        fields = {key: value for key, value in wanted.items() if key in known}
+    before = peak()
+    bonus = lpm.make(name, lpm.Spaces(*spaces(shape)), num_envs=batch.shape[1], rollout_steps=batch.shape[0], **fields)
+
+    def cycle() -> None:
+        bonus.step(batch)
+        bonus.update()
+
+    rate = measure(cycle, shape, cycles, clock)
+    stored = sum(module.nbytes for module in bonus.modules() if isinstance(module, RingBuffer))
+    result = {"rate": rate, "peak": peak() - before, "stored": stored / 2**20}
+    if hasattr(bonus, "queue_size"):
+        row = stored / bonus.buffer.capacity
+        result["queue"] = bonus.queue_size * row / 2**20
+    return result
+
+
+def run_rllte(name: str, shape: str, cycles: int, clock: str) -> dict[str, Any]:
+    import gymnasium
+    import torch
+    from rllte.xplore import reward as rewards
+
+    data = {key: torch.as_tensor(value) for key, value in rollout(shape).items()}
+    box, discrete = spaces(shape)
+    steps, envs = SHAPES[shape][1:]
+
+    class Stub(gymnasium.vector.VectorEnv):  # type: ignore[misc]
+        """Enough of an environment for a constructor that steps it 2560 times."""
+
+        def __init__(self) -> None:
+            self.num_envs = envs
+            self.observation_space, self.single_observation_space = box, box
+            self.action_space, self.single_action_space = discrete, discrete
+
+        def reset(self, **_: Any) -> tuple[Any, dict[str, Any]]:
+            return data["obs"][0], {}
+
+        def step(self, _: Any) -> tuple[Any, ...]:
+            return data["obs"][np.random.default_rng().integers(steps)], None, None, None, {}
+
+    done = data["done"].float()
+    samples = {
+        "observations": data["obs"].float(),
+        "actions": data["action"].unsqueeze(-1),
+        "rewards": data["reward"],
+        "terminateds": torch.zeros_like(done),
+        "truncateds": done,
+        "next_observations": data["next_obs"].float(),
+    }
+    if len(box.shape) > 1:
+        samples["observations"], samples["next_observations"] = data["obs"], data["next_obs"]
+    before = peak()
+    module = getattr(rewards, name)(Stub(), "cpu")
+
+    def cycle() -> None:
+        for t in range(steps):
+            module.watch(**{key: value[t] for key, value in samples.items()})
+        module.compute(dict(samples), sync=True)
+
+    return {"rate": measure(cycle, shape, cycles, clock), "peak": peak() - before}
+
+
+# ---- all of them --------------------------------------------------------------------------------------------
+def spawn(python: str, kind: str, name: str, shape: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Run one measurement in a fresh process; the error's last line if it fails."""
+    command = [python, __file__, "--worker", kind, name, shape, "--cycles", str(options.cycles)]
+    command += ["--threads", str(options.threads), "--clock", options.clock]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads)}
+    if kind != "rllte":
+        root = str(Path(__file__).resolve().parent.parent)
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH")]))
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        return {"error": (done.stderr.strip().splitlines() or ["no message"])[-1]}
+    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return result
+
+
+def show(label: str, result: dict[str, Any]) -> None:
+    if "error" in result:
+        print(f"| {label} | failed: {result['error'][:90]} | | |", flush=True)
+        return
+    stored = f"{result['stored']:,.1f}" if "stored" in result else ""
+    if "queue" in result:
+        stored += f" (queue {result['queue']:,.1f})"
+    print(f"| {label} | {result['rate']:,.0f} | {result['peak']:,.0f} | {stored} |", flush=True)
+
+
+def compare(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Print a table per shape and return all numbers."""
+    import lpm
+
+    methods = options.methods or lpm.names()
+    everything: dict[str, dict[str, Any]] = {}
+    for shape in options.shapes:
+        tail, steps, envs = SHAPES[shape]
+        print(
+            f"\n{shape}: observations {tail}, {envs} environments x {steps} steps, "
+            f"{options.threads} thread(s), {options.clock} time\n"
+        )
+        print("| method | transitions/s | peak MiB | buffers MiB |\n|---|---:|---:|---:|", flush=True)
+        for name in methods:
+            rows = {name: (sys.executable, "ours", name)}
+            if options.rllte and name in SHARED:
+                rows[f"{name}, matched"] = (sys.executable, "matched", name)
+                rows[f"{name}, RLeXplore"] = (str(Path(options.rllte) / "bin" / "python"), "rllte", SHARED[name])
+            for label, (python, kind, target) in rows.items():
+                result = spawn(python, kind, target, shape, options)
+                everything[f"{shape}/{label}"] = result
+                show(label, result)
+            theirs, ours = (
+                everything.get(f"{shape}/{name}, {kind}", {}).get("rate") for kind in ("RLeXplore", "matched")
+            )
+            if theirs and ours:
+                print(f"| {name}, ours over theirs | {ours / theirs:.1f} x | | |", flush=True)
+    return everything
+
+
+def write(path: Path, numbers: dict[str, dict[str, Any]]) -> None:
+    """Atomically: a temporary file in the same folder, then a rename."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("w") as stream:
+        json.dump(numbers, stream, indent=1)
+        stream.flush()
+        os.fsync(stream.fileno())
+    temporary.replace(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--methods", nargs="+", help="names of bonuses; all if left out")
+    parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
+    parser.add_argument("--rllte", metavar="VENV", help="virtual environment that has rllte-core")
+    parser.add_argument("--cycles", type=int, default=3, help="measured cycles")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--clock", choices=list(CLOCKS), default="cpu", help="cpu: undisturbed by other processes")
+    parser.add_argument("--json", type=Path, help="also write the numbers here")
+    parser.add_argument("--worker", nargs=3, metavar=("KIND", "NAME", "SHAPE"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if not options.worker:
+        numbers = compare(options)
+        if options.json:
+            write(options.json, numbers)
+        return
+    import torch
+
+    torch.set_num_threads(options.threads)
+    kind, name, shape = options.worker
+    if kind == "rllte":
+        result = run_rllte(name, shape, options.cycles, options.clock)
+    else:
+        result = run_ours(name, shape, options.cycles, options.clock, kind == "matched")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
