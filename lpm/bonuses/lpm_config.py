@@ -62,9 +62,9 @@ class LPMConfig:
     """Adam learning rate of f (App. C.1, C.2; release Atari: 1e-4)."""
     error_lr: float = 1e-3
     """Adam learning rate of g (App. C.1; release MiniWorld 1e-2, Atari 1e-4)."""
-    dynamics_steps: int = 32
+    dynamics_steps: int = 16
     """Gradient steps of f per update. Paper: not stated beyond "update"; release: 1 to 24."""
-    error_steps: int = 32
+    error_steps: int = 16
     """Gradient steps of g per update. Paper: as f; release: 1 (MNIST, MiniWorld) or 24 (Atari)."""
     error_every: int = 1
     """Fit g at every n-th update only (release MNIST and MiniWorld: 5)."""
