@@ -20,6 +20,7 @@ class IntrinsicReward(nn.Module):
     In a training cycle the order is fixed: `step` on the block that was just collected (with the models as they
     were during collection), then `update`. A method implements `_score`, `_observe` and `_update`; it overrides
     `_step` where scoring and observing share work. Blocks come in time order and each transition is observed once.
+    A method never sees a block of no transitions at all.
 
     Parameters, optimisers, queues, memories, statistics, counters and the random generator are all in
     `state_dict()`. `check_intrinsic` tests a class against this contract.
@@ -54,19 +55,20 @@ class IntrinsicReward(nn.Module):
     def score(self, batch: Transitions) -> Tensor:
         """The raw bonus of every transition, (T, N). Pure: no gradient, no state change, deterministic."""
         self._check(batch)
-        return self._masked(batch, self._score(batch))
+        return self._masked(batch, self._score(batch)) if batch.valid.numel() else batch.valid.float()
 
     @torch.no_grad()
     def observe(self, batch: Transitions) -> None:
         """Take the transitions into queues, memories and statistics. Once per transition, in time order."""
         self._check(batch)
-        self._observe(batch)
+        if batch.valid.numel():
+            self._observe(batch)
 
     @torch.no_grad()
     def step(self, batch: Transitions) -> Tensor:
         """`score` and `observe` in one pass: what trainers call."""
         self._check(batch)
-        return self._masked(batch, self._step(batch))
+        return self._masked(batch, self._step(batch)) if batch.valid.numel() else batch.valid.float()
 
     @torch.enable_grad()
     def update(self, generator: torch.Generator | None = None) -> dict[str, Tensor]:

@@ -116,11 +116,14 @@ def test_every_verb_checks_the_block(verb: str) -> None:
         getattr(Tiny(SPACES), verb)(block)
 
 
-def test_empty_blocks_change_nothing() -> None:
-    bonus = lpm.make("lpm", SPACES, num_envs=3, rollout_steps=8, buffer_size=64)
+@pytest.mark.parametrize("name", lpm.names())
+def test_empty_blocks_change_nothing(name: str) -> None:
+    bonus, empty = lpm.make(name, SPACES, num_envs=3, rollout_steps=8), random_block(SPACES)[:0]
     bonus.step(random_block(SPACES))
     before = copy.deepcopy(bonus.state_dict())
-    assert bonus.step(random_block(SPACES)[:0]).shape == (0, 3)
+    assert bonus.score(empty).shape == bonus.step(empty).shape == (0, 3)
+    assert bonus.step(empty).dtype == torch.float32
+    bonus.observe(empty)
     after = bonus.state_dict()
     assert all(torch.equal(before[k], after[k]) for k in before if isinstance(before[k], Tensor))
 
