@@ -34,14 +34,17 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
 
     @classmethod
-    def create(cls, path: Path, config: RunConfig) -> RunFolder:
-        """A new run; a folder that already holds one is left alone."""
+    def unused(cls, path: Path) -> RunFolder:
+        """The folder of a new run; one that already holds a run is refused."""
         folder = cls(path)
         if folder.config_file.exists():
             raise ValueError(f"{path} already holds a run: add --resume to go on with it, or choose another --out")
-        path.mkdir(parents=True, exist_ok=True)
-        write_atomic(folder.config_file, config.to_toml().encode())
         return folder
+
+    def create(self, config: RunConfig) -> None:
+        """Make the folder and write the config."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_atomic(self.config_file, config.to_toml().encode())
 
     @classmethod
     def open(cls, path: Path, config: RunConfig | None = None) -> RunFolder:

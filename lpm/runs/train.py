@@ -63,10 +63,12 @@ def train(
     stops being finite and `CheckpointError` if a checkpoint cannot be written, both after recording it.
     """
     options = options or TrainOptions()
-    folder = RunFolder.open(out, config) if resume else RunFolder.create(out, config)
+    folder = RunFolder.open(out, config) if resume else RunFolder.unused(out)
     with _threads(config.threads):
         agent = build(config)
         try:
+            if not resume:
+                folder.create(config)  # only now: a config that cannot be built leaves no folder behind
             run = _Run(config, folder, options, agent, say)
             if resume:
                 run.restore()

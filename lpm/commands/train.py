@@ -1,0 +1,263 @@
+"""`lpm train ENV_ID`: train PPO or A2C with a bonus, and go on after an interruption."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, make_dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from lpm.agents import Agent, MixerConfig, NonFiniteError
+from lpm.core.registry import configure
+from lpm.runs.checkpoint import CheckpointError
+from lpm.runs.config import PRESETS, RunConfig, nearest
+from lpm.runs.folder import RunFolder
+from lpm.runs.loggers import Service
+from lpm.runs.train import Outcome, TrainOptions, train
+
+DESCRIPTION = """Train an agent on task reward plus bonus.
+
+Settings of the environment are given as --env.NAME VALUE, for example --env.noise True. Which --ppo.*, --a2c.* and
+--bonus.* options there are follows from --algo and --bonus: name these before asking for --help."""
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it."""
+
+
+@dataclass(frozen=True)
+class _Choices:
+    """The options that decide which other options there are."""
+
+    algo: str
+    bonus: str
+    preset: str | None
+    variant: str | None
+    out: Path | None
+    resume: bool
+
+
+def run(args: Sequence[str]) -> int:
+    """Parse and train."""
+    words, env = _take_env(list(args))
+    choices, saved = _choices(words)
+    given: Any = tyro.cli(
+        _options(choices, saved), args=words, prog="lpm train", description=DESCRIPTION, use_underscores=False
+    )
+    config = _config(given, choices, saved, env)
+    out = given.out or Path("runs") / f"{config.env_id.replace('/', '-')}-{config.algo}-{config.bonus}-{config.seed}"
+    return _train(config, out, TrainOptions(given.checkpoint_seconds, given.log), given.resume)
+
+
+# ---- parsing --------------------------------------------------------------------------------------------------
+def _take_env(words: list[str]) -> tuple[list[str], dict[str, Any]]:
+    """Split off --env.NAME VALUE and --env.NAME=VALUE; values are Python literals or else text."""
+    rest: list[str] = []
+    env: dict[str, Any] = {}
+    queue = iter(words)
+    for word in queue:
+        if not word.startswith("--env."):
+            rest.append(word)
+            continue
+        name, has_value, value = word.removeprefix("--env.").partition("=")
+        if not has_value:
+            value = next(queue, "")
+        if not name or not value or value.startswith("--"):
+            raise ValueError(f"expected --env.NAME VALUE, got {word!r} without a value")
+        env[name.replace("-", "_")] = _literal(value)
+    return rest, env
+
+
+def _literal(text: str) -> Any:
+    plain = {"true": True, "false": False, "none": None}
+    if text.lower() in plain:
+        return plain[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _choices(words: list[str]) -> tuple[_Choices, RunConfig | None]:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in ("--algo", "--bonus", "--preset", "--variant"):
+        parser.add_argument(name, default=None)
+    parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--resume", action="store_true")
+    found, _ = parser.parse_known_args(words)
+    saved = None
+    if found.resume:
+        if found.out is None:
+            raise ValueError("--resume: say which run with --out FOLDER")
+        saved = RunFolder.open(found.out).config
+    algo = found.algo or (saved.algo if saved else "ppo")
+    bonus = found.bonus or (saved.bonus if saved else "lpm")
+    if algo not in PRESETS:
+        raise ValueError(f"unknown algorithm {algo!r}{nearest(algo, PRESETS)}")
+    if found.preset is not None and found.preset not in PRESETS[algo]:
+        raise ValueError(f"unknown preset {found.preset!r} of {algo}{nearest(found.preset, PRESETS[algo])}")
+    return _Choices(algo, bonus, found.preset, found.variant, found.out, found.resume), saved
+
+
+def _options(choices: _Choices, saved: RunConfig | None) -> type:
+    """The dataclass of all options, with the chosen learner's and bonus's settings inside."""
+    same_agent = saved is not None and saved.algo == choices.algo and choices.preset is None
+    agent = saved.agent if saved and same_agent else PRESETS[choices.algo][choices.preset or "default"]
+    same_bonus = saved is not None and saved.bonus == choices.bonus and choices.variant is None
+    settings = saved.bonus_settings if saved and same_bonus else configure(choices.bonus, choices.variant)
+
+    def option(kind: Any, text: str, default: Any) -> tuple[Any, Any]:
+        return Annotated[kind, tyro.conf.arg(help=text)], field(default=default)
+
+    def table(value: Any) -> tuple[Any, Any]:
+        return type(value), field(default_factory=lambda: value)
+
+    env_help = "Gymnasium id of the environment; not needed with --resume."
+    base = saved or RunConfig("", bonus="none")
+    entries: dict[str, tuple[Any, Any]] = {
+        "env_id": (
+            Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV_ID", help=env_help)],
+            field(default=base.env_id),
+        ),
+        "bonus_name": (
+            Annotated[str, tyro.conf.arg(name="bonus", help="Name of the bonus; see `lpm bonuses`.")],
+            field(default=choices.bonus),
+        ),
+        "variant": option(str | None, "Named settings of the bonus, such as paper.", None),
+        "algo": option(str, "The learner: ppo or a2c.", choices.algo),
+        "preset": option(str | None, f"Named settings of it: {', '.join(PRESETS[choices.algo])}.", None),
+        "steps": option(float, "Environment steps, summed over environments.", float(base.steps)),
+        "beta": option(float | None, "Weight of the bonus: short for --mixer.weight.", None),
+        "seed": option(int, "Seed of everything random.", base.seed),
+        "device": option(str, "Where networks live: auto, cpu, cuda, mps.", base.device),
+        "threads": option(int, "Threads of torch.", base.threads),
+        "log_every": option(int, "Steps between lines of the metrics; 0: about a thousand lines.", base.log_every),
+        "out": option(Path | None, "Folder of the run; runs/ENV-ALGO-BONUS-SEED if not given.", None),
+        "resume": option(bool, "Go on with the run in --out. Its settings are the defaults.", False),
+        "checkpoint_seconds": option(float, "Time between two checkpoints; 0: after every update.", 60.0),
+        "log": option(Service, "Also send metrics to a service.", "none"),
+        choices.algo: table(agent),
+        "mixer": table(saved.mixer if saved else MixerConfig()),
+        "bonus": table(settings),
+    }
+    if not dataclasses.fields(settings):
+        del entries["bonus"]
+    return make_dataclass("Train", [(name, kind, default) for name, (kind, default) in entries.items()], frozen=True)
+
+
+def _config(given: Any, choices: _Choices, saved: RunConfig | None, env: dict[str, Any]) -> RunConfig:
+    if not given.env_id:
+        raise ValueError("say which environment to train in: lpm train ENV_ID (see `lpm envs`)")
+    if given.steps != int(given.steps):
+        raise ValueError(f"--steps: expected a whole number, got {given.steps}")
+    mixer = given.mixer if given.beta is None else dataclasses.replace(given.mixer, weight=given.beta)
+    return RunConfig(
+        env_id=given.env_id,
+        algo=given.algo,
+        bonus=given.bonus_name,
+        steps=int(given.steps),
+        seed=given.seed,
+        device=given.device,
+        threads=given.threads,
+        log_every=given.log_every,
+        env={**(saved.env if saved else {}), **env},
+        agent=getattr(given, choices.algo),
+        bonus_settings=getattr(given, "bonus", None),
+        mixer=mixer,
+    )
+
+
+# ---- training -------------------------------------------------------------------------------------------------
+def _train(config: RunConfig, out: Path, options: TrainOptions, resume: bool) -> int:
+    console = Console()
+    again = f"lpm train --out {out} --resume"
+    console.print(f"{config.env_id}, {config.algo} + {config.bonus}, seed {config.seed}, into {out}", highlight=False)
+    try:
+        with _Display(console, config.steps) as display:
+            outcome = train(config, out, options, resume=resume, say=display.say, on_cycle=display.show)
+    except NonFiniteError as error:
+        print(f"lpm train: {error}\nThe last checkpoint is kept: {again}", file=sys.stderr)
+        return 1
+    except CheckpointError as error:
+        print(f"lpm train: {error}\nWhen this is mended: {again}", file=sys.stderr)
+        return 1
+    console.print(_summary(outcome, out))
+    if outcome.status == "interrupted":
+        console.print(f"Interrupted at step {outcome.steps:,}, and saved. Go on with: {again}", highlight=False)
+        return INTERRUPTED
+    return 0
+
+
+class _Display:
+    """A progress bar on a terminal, a line now and then elsewhere."""
+
+    quiet_seconds = 30.0
+
+    def __init__(self, console: Console, steps: int) -> None:
+        self.console = console
+        self.progress = Progress(
+            TextColumn("{task.fields[speed]:>9}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[numbers]}"),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self.task = self.progress.add_task("", total=steps, speed="", numbers="")
+        self.first: tuple[float, int] | None = None
+        self.said = monotonic()
+
+    def __enter__(self) -> _Display:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.progress.stop()
+
+    def say(self, line: str) -> None:
+        """A line above the bar."""
+        self.console.print(line, highlight=False)
+
+    def show(self, agent: Agent, metrics: dict[str, float]) -> None:
+        """After each update."""
+        now = monotonic()
+        if self.first is None:
+            # the first update pays for warming up: speed counts from its end
+            self.first = (now, agent.steps)
+            return
+        speed = (agent.steps - self.first[1]) / max(now - self.first[0], 1e-9)
+        numbers = _numbers(metrics)
+        self.progress.update(self.task, completed=agent.steps, speed=f"{speed:,.0f}/s", numbers=numbers)
+        if not self.console.is_terminal and now - self.said > self.quiet_seconds:
+            self.said = now
+            self.console.print(f"step {agent.steps:,}  {speed:,.0f}/s  {numbers}", highlight=False)
+
+
+def _numbers(metrics: dict[str, float]) -> str:
+    shown = (
+        ("return", "return", "{:.2f}"),
+        ("bonus", "bonus/raw_mean", "{:+.3g}"),
+        ("coverage", "coverage", "{:.1%}"),
+        ("noise", "noise_share", "{:.0%}"),
+    )
+    return "  ".join(f"{label} {form.format(metrics[name])}" for label, name, form in shown if name in metrics)
+
+
+def _summary(outcome: Outcome, out: Path) -> Table:
+    table = Table(show_header=False, box=None)
+    table.add_row("status", outcome.status)
+    table.add_row("steps", f"{outcome.steps:,}")
+    table.add_row("time", f"{outcome.seconds:,.1f} s")
+    table.add_row("last metrics", _numbers(outcome.metrics) or "none yet")
+    table.add_row("look at it", f"lpm watch {out}")
+    return table

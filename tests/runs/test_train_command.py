@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from lpm.commands.train import INTERRUPTED, run
+from lpm.runs import RunFolder
+
+SMALL = [
+    *("lpm/MountainCar-v0", "--steps", "96", "--ppo.num-envs", "3", "--ppo.rollout-steps", "16"),
+    *("--bonus", "lpm", "--bonus.dynamics-steps", "2", "--bonus.error-steps", "2", "--device", "cpu"),
+    *("--env.noise", "true", "--env.max-episode-steps=20"),
+]
+
+
+def test_options_reach_the_config_and_the_run_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = run([*SMALL, "--beta", "0.25", "--seed", "3", "--mixer.heads", "2", "--out", str(tmp_path / "r")])
+    assert status == 0
+    config = RunFolder.open(tmp_path / "r").config
+    assert (config.env, config.seed, config.mixer.weight, config.mixer.heads) == (
+        {"noise": True, "max_episode_steps": 20}, 3, 0.25, 2,
+    )  # fmt: skip
+    assert config.bonus_settings.dynamics_steps == 2
+    assert config.learner.num_envs == 3
+    assert json.loads((tmp_path / "r/result.json").read_text())["status"] == "finished"
+    assert "coverage" in capsys.readouterr().out
+
+
+def test_presets_and_variants_are_defaults_that_options_override(tmp_path: Path) -> None:
+    words = ["lpm/MountainCar-v0", "--algo", "a2c", "--preset", "paper-maze", "--a2c.rollout-steps", "8"]
+    run([*words, "--bonus", "lpm", "--variant", "paper", "--steps", "8", "--out", str(tmp_path)])
+    config = RunFolder.open(tmp_path).config
+    assert (config.learner.num_envs, config.learner.rollout_steps, config.learner.entropy) == (1, 8, 0.03)
+    assert config.bonus_settings.affine is False
+
+
+def test_interrupt_then_resume(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = str(tmp_path / "r")
+    monkeypatch.setattr("lpm.commands.train._Display.show", lambda *_: signal.raise_signal(signal.SIGINT))
+    assert run([*SMALL, "--out", out]) == INTERRUPTED
+    assert f"Go on with: lpm train --out {out} --resume" in " ".join(capsys.readouterr().out.split())
+    monkeypatch.undo()
+    assert run(["--out", out, "--resume"]) == 0
+    assert json.loads((tmp_path / "r/result.json").read_text())["steps"] == 96
+
+
+def test_resume_with_the_same_command_is_accepted_with_another_refused(tmp_path: Path) -> None:
+    out = ["--out", str(tmp_path)]
+    run([*SMALL, *out])
+    assert run([*SMALL, *out, "--resume"]) == 0
+    with pytest.raises(ValueError, match=r"ppo.epochs: 4 -> 9"):
+        run([*SMALL, *out, "--resume", "--ppo.epochs", "9"])
+    with pytest.raises(ValueError, match=r"run.bonus: 'lpm' -> 'rnd'"):
+        run(["--resume", *out, "--bonus", "rnd"])
+    with pytest.raises(ValueError, match=r"env.noise: True -> False"):
+        run(["--resume", *out, "--env.noise", "false"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["CartPole-v1", "--bonus", "lmp"], "unknown bonus 'lmp'; did you mean lpm"),
+        (["CartPole-v1", "--algo", "a2cc"], "unknown algorithm 'a2cc'; did you mean a2c"),
+        (["CartPole-v1", "--preset", "paper-atary"], "unknown preset 'paper-atary' of ppo; did you mean paper-atari"),
+        (["CartPole-v0x", "--bonus", "none"], "unknown environment 'CartPole-v0x'; did you mean CartPole-v"),
+        (["--bonus", "none"], "say which environment"),
+        (["CartPole-v1", "--resume"], "--resume: say which run"),
+        (["CartPole-v1", "--steps", "1.5"], "--steps: expected a whole number"),
+        (["CartPole-v1", "--env.x"], "expected --env.NAME VALUE"),
+    ],
+)
+def test_wrong_words_are_answered(words: list[str], message: str, tmp_path: Path) -> None:
+    out = [] if "--resume" in words else ["--out", str(tmp_path / "r")]
+    with pytest.raises(ValueError, match=message):
+        run([*words, *out])
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_wrong_option_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(["CartPole-v1", "--ppo.epoch", "3"])
+    assert caught.value.code == 2
+    assert "--ppo.epochs" in capsys.readouterr().err
+
+
+def test_help_explains_every_field(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run(["--help"])
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for option in ("--ppo.network.hidden", "--mixer.clip", "--bonus.queue-size", "--env.NAME", "--resume", "--beta"):
+        assert option in text
+    assert "Bound on the absolute value of the bonus" in text
