@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from lpm.bonuses.etd import ETD, ETDConfig
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.quasimetric import contrastive_loss, last_of_segment, mrn_distance, truncated_geometric
+from lpm.nn.quasimetric import (
+    contrastive_loss,
+    last_of_segment,
+    mrn_distance,
+    mrn_distances,
+    truncated_geometric,
+)
 
 SPACES = Spaces(Box(-np.inf, np.inf, (3,)), Discrete(2))
 IMAGES = Spaces(Box(0, 255, (4, 84, 84), np.uint8), Discrete(2))
@@ -45,6 +51,29 @@ def test_distance_is_a_quasimetric(seed: int, scale: float) -> None:
     assert mrn_distance(x, x).max().item() <= 1e-4 + 1e-12
     slack = mrn_distance(x, y) + mrn_distance(y, z) - mrn_distance(x, z)
     assert slack.min().item() > 0
+
+
+def test_all_pairs_equal_the_plain_distance_with_its_gradient() -> None:
+    rng = torch.Generator().manual_seed(0)
+    x, y = torch.randn(70, 8, generator=rng), torch.randn(50, 8, generator=rng)
+    weight = torch.randn(70, 50, generator=rng)
+    results = []
+    for distances in (mrn_distances, lambda a, b: mrn_distance(a.unsqueeze(1), b.unsqueeze(0))):
+        a, b = x.clone().requires_grad_(), y.clone().requires_grad_()
+        d = distances(a, b)
+        (d * weight).sum().backward()  # type: ignore[no-untyped-call]
+        results.append((d.detach(), a.grad, b.grad))
+    for fast, plain in zip(*results, strict=True):
+        assert torch.allclose(fast, plain, atol=1e-4)
+
+
+def test_the_gradient_is_finite_where_states_coincide() -> None:
+    x = torch.randn(6, 8, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    distances = mrn_distances(x, x)
+    assert torch.allclose(distances.diagonal(), torch.full((6,), 1e-4))
+    distances.sum().backward()  # type: ignore[no-untyped-call]
+    assert x.grad is not None
+    assert bool(torch.isfinite(x.grad).all())
 
 
 # ---- loss and positives -------------------------------------------------------------------------------------
