@@ -171,8 +171,8 @@ def _games() -> list[EnvEntry]:
                     (right * 12, right * 12, idle, idle, right, right * 12),
                     ("ale_py",),
                     "atari",
-                    steps=16_000,
-                    num_envs=16,
+                    steps=8_000,
+                    num_envs=8,
                     paper="Montezuma's Revenge" if game == "montezuma_revenge" else "Atari",
                 )
             )
