@@ -111,7 +111,10 @@ class MountainCarVector(BatchedEnv):
         return observation, reward, terminated, truncated, info
 
     def _step_rows(self, actions: Array, active: Mask | None) -> Outcome:
-        t, _, reward, terminated, truncated, _, _ = self._next_block()
+        try:
+            t, _, reward, terminated, truncated, _, _ = self._next_slot()
+        except StopIteration:
+            t, _, reward, terminated, truncated, _, _ = self._next_block()
         self._cars.active[:] = True if active is None else active
         num_done = advance(self._memory, actions, self._buffer, t)
         self._cars.active[:] = True
