@@ -159,7 +159,7 @@ def run_rllte(name: str, shape: str, cycles: int, clock: str) -> dict[str, Any]:
             return data["obs"][np.random.default_rng().integers(steps)], None, None, None, {}
 
     done = data["done"].float()
-    samples = {
+    samples = {  # images as floats: its statistics refuse uint8
         "observations": data["obs"].float(),
         "actions": data["action"].unsqueeze(-1),
         "rewards": data["reward"],
@@ -167,8 +167,6 @@ def run_rllte(name: str, shape: str, cycles: int, clock: str) -> dict[str, Any]:
         "truncateds": done,
         "next_observations": data["next_obs"].float(),
     }
-    if len(box.shape) > 1:
-        samples["observations"], samples["next_observations"] = data["obs"], data["next_obs"]
     before = peak()
     module = getattr(rewards, name)(Stub(), "cpu")
 

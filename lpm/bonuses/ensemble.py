@@ -27,7 +27,8 @@ def disagreement(predictions: Tensor) -> Tensor:
     >>> disagreement(torch.arange(5.0).view(5, 1, 1))
     tensor([2.])
     """
-    return predictions.var(0, correction=0).mean(1)
+    # not Tensor.var, which is many times slower over the first axis
+    return (predictions - predictions.mean(0)).square().mean(0).mean(1)
 
 
 @dataclass(frozen=True)

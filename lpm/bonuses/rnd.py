@@ -106,9 +106,11 @@ class RND(IntrinsicReward):
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
         if not self.experience.begin_update():
             return {}
+        # the target never changes: its features are computed once, not once per epoch
+        truth = self.experience.each_fresh(lambda rows: self.model.truth(rows.x_next))
 
         def loss(rows: Rows) -> Tensor:
-            errors = self._errors(rows)
+            errors = self.model.gap(rows.x_next, truth[rows.index]).square().mean(1)
             if self.config.proportion == 1:
                 return errors
             kept = torch.rand(len(errors), generator=generator).to(errors.device) < self.config.proportion

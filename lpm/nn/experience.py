@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import Literal
@@ -15,8 +16,8 @@ from lpm.nn.buffers import minibatches
 from lpm.nn.inputs import Normalise, ObservationInput, in_chunks
 from lpm.nn.replay import TransitionBuffer
 
-CHUNK = 1024
-"""Rows that are preprocessed at a time: bounds the memory of a block of images."""
+CHUNK, CHUNK_NUMBERS = 1024, 2**23
+"""Rows that are preprocessed at a time, and numbers in them: bounds the memory that a block of images takes."""
 
 
 class Rows:
@@ -72,6 +73,7 @@ class Experience(nn.Module):
         if normalise == "auto":
             normalise = "standard" if spaces.kind == "vector" else "none"
         self.spaces = spaces
+        self.chunk = max(1, min(CHUNK, CHUNK_NUMBERS // max(1, math.prod(spaces.input_shape))))
         self.warmup = warmup
         self.frozen = frozen
         self.next_only = next_only
@@ -89,8 +91,9 @@ class Experience(nn.Module):
     def observe(self, batch: Transitions) -> None:
         """Remember the valid transitions of a block."""
         if self._accumulating:
-            for field in (batch.next_obs,) if self.next_only else (batch.obs, batch.next_obs):
-                for part in torch.split(field[batch.valid], CHUNK):
+            rows = batch.rows()
+            for field in (rows.next_obs,) if self.next_only else (rows.obs, rows.next_obs):
+                for part in torch.split(field, self.chunk):
                     self.input.observe(part)
         self.buffer.observe(batch)
 
@@ -105,7 +108,7 @@ class Experience(nn.Module):
 
         flat = [field.flatten(0, 1) for field in (batch.obs, batch.action, batch.next_obs)]
         index = torch.arange(flat[0].shape[0], device=batch.device)
-        return in_chunks(chunk, index, *flat, chunk=CHUNK).view(batch.shape)
+        return in_chunks(chunk, index, *flat, chunk=self.chunk).view(batch.shape)
 
     # ---- learning -----------------------------------------------------------------------------------------
     def begin_update(self) -> bool:
@@ -139,7 +142,7 @@ class Experience(nn.Module):
     def each_fresh(self, function: Callable[[Rows], Tensor]) -> Tensor:
         """`function`, which returns one result per row, over what came since the last update, oldest first."""
         slots = self.buffer.last(self.buffer.fresh)
-        parts = torch.split(torch.arange(len(slots), device=slots.device), CHUNK)
+        parts = torch.split(torch.arange(len(slots), device=slots.device), self.chunk)
         return torch.cat([function(self._fresh(slots, part)) for part in parts])
 
     def end_update(self) -> None:

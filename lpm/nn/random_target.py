@@ -67,12 +67,17 @@ class RandomTargetModel(nn.Module):
             self.predictor.append(mlp(features, (features,) * (extra - 1), features))
         orthogonal_(self.predictor)
 
-    def gap(self, x: Tensor) -> Tensor:
-        """Predicted minus true features of observations, (B, features)."""
-        if self.channels is not None:
-            x = x[:, -self.channels :]
-        difference: Tensor = self.predictor(x) - self.target(x)
+    def truth(self, x: Tensor) -> Tensor:
+        """The target's features of observations, (B, features)."""
+        return self.target(self._seen(x))  # type: ignore[no-any-return]
+
+    def gap(self, x: Tensor, truth: Tensor | None = None) -> Tensor:
+        """Predicted minus true features of observations, (B, features); `truth` if it is known already."""
+        difference: Tensor = self.predictor(self._seen(x)) - (self.truth(x) if truth is None else truth)
         return difference
+
+    def _seen(self, x: Tensor) -> Tensor:
+        return x if self.channels is None else x[:, -self.channels :]
 
     def errors(self, x: Tensor, action: Tensor, target: Tensor) -> Tensor:
         """Mean squared feature error on the next observation `target`, (B,); `x` and `action` play no part."""

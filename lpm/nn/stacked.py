@@ -23,8 +23,10 @@ class StackedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, inputs), the same for every member, or (K, B, inputs) to (K, B, outputs)."""
+        if len(self.weight) == 1:  # a plain matrix product has less overhead than a batch of one
+            return torch.addmm(self.bias[0], x.reshape(-1, x.shape[-1]), self.weight[0]).unsqueeze(0)
         if x.ndim == 2:
-            x = x.expand(self.weight.shape[0], *x.shape)
+            x = x.expand(len(self.weight), *x.shape)
         return torch.baddbmm(self.bias, x, self.weight)
 
 

@@ -13,12 +13,13 @@ def member(layer: StackedLinear, k: int, x: Tensor) -> Tensor:
     return x @ layer.weight[k] + layer.bias[k]
 
 
+@pytest.mark.parametrize("members", [1, 3])
 @pytest.mark.parametrize("shared", [True, False])
-def test_a_stacked_layer_equals_separate_layers(shared: bool) -> None:
+def test_a_stacked_layer_equals_separate_layers(shared: bool, members: int) -> None:
     torch.manual_seed(0)
-    layer = StackedLinear(3, 5, 2)
-    x = torch.randn(7, 5) if shared else torch.randn(3, 7, 5)
-    expected = torch.stack([member(layer, k, x if shared else x[k]) for k in range(3)])
+    layer = StackedLinear(members, 5, 2)
+    x = torch.randn(7, 5) if shared else torch.randn(members, 7, 5)
+    expected = torch.stack([member(layer, k, x if shared else x[k]) for k in range(members)])
     torch.testing.assert_close(layer(x), expected)
 
 
