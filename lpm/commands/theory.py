@@ -19,6 +19,10 @@ class Theory:
     """Folder for figures, numbers and the page."""
     quick: bool = False
     """Fewer random models and seeds: seconds instead of half a minute."""
+    networks: bool = True
+    """Also correlate the library's own bonuses with information gain (about a minute more)."""
+    network_seeds: int = 8
+    """Streams for those."""
 
 
 def run(args: Sequence[str]) -> int:
@@ -26,9 +30,17 @@ def run(args: Sequence[str]) -> int:
     options = tyro.cli(Theory, args=args, prog="lpm theory")
     from lpm.theory import run as check_everything
 
+    extra = None
+    if options.networks:
+        import torch
+
+        from lpm.experiments.theory_streams import network_bonuses
+
+        torch.set_num_threads(1)
+        extra = network_bonuses
     console = Console(highlight=False)
     with console.status("checking"):
-        results = check_everything(options.out, quick=options.quick)
+        results = check_everything(options.out, options.quick, extra, options.network_seeds)
     section = ""
     for check in results:
         if check.section != section:

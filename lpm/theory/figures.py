@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lpm.files import write_atomic
 from lpm.theory import limits, noise
 from lpm.theory.exact_bonuses import exact_factories
-from lpm.files import write_atomic
 from lpm.theory.mismatch import demo
 from lpm.theory.stream import ONE_DIM, TARGETS, Correlation, run_stream
 from lpm.theory.tabular import mean_lag, tabular_rewards
