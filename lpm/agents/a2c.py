@@ -101,7 +101,7 @@ class A2C(Agent):
         )
         c = self.config
         self.optimizer = torch.optim.RMSprop(
-            self.policy.parameters(), lr=c.learning_rate, alpha=c.rms_alpha, eps=c.rms_eps, foreach=True
+            self.trained, lr=c.learning_rate, alpha=c.rms_alpha, eps=c.rms_eps, foreach=True
         )
 
     def cycle(self) -> dict[str, float]:
@@ -133,7 +133,7 @@ class A2C(Agent):
             advantage = (returns - batch.values).sum(-1)
         if c.normalise_advantage and len(advantage) > 1:
             advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-        policy, values = self.policy(batch.obs)
+        policy, values = self.policy.learn_from(batch.obs)
         log_prob, entropies = self.policy.choose.log_prob(policy, batch.choice)
         policy_loss = -(log_prob * advantage).mean()
         value_loss = 0.5 * (values - returns).square().mean(0).sum()

@@ -79,6 +79,7 @@ class Agent:
         total_steps: int,
         seed: int,
         device: str | torch.device,
+        fuse: bool = True,
     ) -> None:
         if envs.num_envs != config.num_envs:
             raise ValueError(f"envs: expected {config.num_envs} environments as in the config, got {envs.num_envs}")
@@ -93,6 +94,7 @@ class Agent:
         self.policy = ActorCritic(self.spaces, config.network, mixer.heads, self.generator).to(self.device)
         if self.device.type == "cpu" and self.policy.shares_trunk:
             self.policy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.flat = self.policy.fuse() if self.device.type == "cpu" and fuse else None
         self.collector = Collector(envs, self.spaces, config.rollout_steps, seed=env_seed, device=self.device)
         self.mixer = RewardMixer(mixer, envs.num_envs)
         self.uniform = bool(getattr(bonus, "uniform_policy", False))
@@ -113,6 +115,11 @@ class Agent:
     def progress(self) -> float:
         """Share of the run that is done."""
         return min(self.steps / self.total_steps, 1.0)
+
+    @property
+    def trained(self) -> list[torch.nn.Parameter]:
+        """What the optimiser moves."""
+        return list(self.policy.parameters()) if self.flat is None else [self.flat.vector]
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
@@ -197,9 +204,11 @@ class Agent:
                 if not bool(torch.isfinite(part)):
                     raise NonFiniteError(f"policy ({name})", self.steps, part.item())
             raise NonFiniteError("policy (loss)", self.steps, loss.item())
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), max_grad_norm, foreach=True)
+        self.policy.backward(loss)
+        if self.flat is not None:
+            norm = self.flat.clip(max_grad_norm)
+        else:
+            norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), max_grad_norm, foreach=True)
         if not math.isfinite(norm.item()):
             raise NonFiniteError("policy (gradient)", self.steps, norm.item())
         self.optimizer.step()

@@ -110,6 +110,7 @@ class Collector:
         saw_noise = False
         clock = perf_counter()
         with torch.inference_mode():
+            act = policy.for_acting()
             for t in range(steps):
                 if uniform:
                     choice = choices[t]
@@ -119,7 +120,7 @@ class Collector:
                         now, value = policy(obs)
                         values.append(value)
                     else:
-                        now = policy.policy(obs)
+                        now = act(obs)
                     now = now.cpu()
                     parameters[t] = now
                     choice = chooser.sample(now, noise[t])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from gymnasium.spaces import Box
 from torch import Tensor, nn
 from torch.nn import functional
 
+from lpm.agents.fused import ActingMLP, FlatParameters, FusedMLP, can_fuse
 from lpm.core.spaces import Spaces
 from lpm.nn.inputs import ObservationInput
 from lpm.nn.networks import Activation, Encoder, mlp
@@ -82,6 +84,47 @@ class ActorCritic(nn.Module):
         if self.continuous:
             self.log_std = nn.Parameter(torch.full((outputs,), config.initial_log_std))
         self.choose = Chooser(spaces)
+        self._fused: tuple[FusedMLP, FusedMLP] | None = None
+
+    def fuse(self) -> FlatParameters | None:
+        """Put the parameters into one vector and use the fused passes, if these networks allow it."""
+        if self.encoder is not None or not (can_fuse(self.actor) and can_fuse(self.critic)):
+            return None
+        flat = FlatParameters(self)
+        self._fused = FusedMLP(self.actor), FusedMLP(self.critic)
+        return flat
+
+    def for_acting(self) -> Callable[[Tensor], Tensor]:
+        """The policy with its present parameters, as fast as it goes; for inference only."""
+        if self._fused is None:
+            return self.policy
+        actor = ActingMLP(self.input, self.actor)
+        if not self.continuous:
+            return actor
+        return lambda obs: self._with_std(actor(obs))
+
+    def learn_from(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """`forward` for a loss whose gradient `backward` will take."""
+        if self._fused is None:
+            return self(obs)  # type: ignore[no-any-return]
+        x = self._features(obs)
+        actor, critic = self._fused
+        self._leaves = [actor.forward(x), critic.forward(x)]
+        return self._with_std(self._leaves[0]), self._leaves[1]
+
+    def backward(self, loss: Tensor) -> None:
+        """Set all gradients from a loss on what `learn_from` gave."""
+        if self._fused is None:
+            self.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            return
+        more = [self.log_std] if self.continuous else []
+        gradients = torch.autograd.grad(loss, [*self._leaves, *more])
+        for network, gradient in zip(self._fused, gradients, strict=False):
+            network.backward(gradient)
+        if self.continuous:
+            assert self.log_std.grad is not None
+            self.log_std.grad.copy_(gradients[2])
 
     @property
     def shares_trunk(self) -> bool:
@@ -95,7 +138,7 @@ class ActorCritic(nn.Module):
 
     def policy(self, obs: Tensor) -> Tensor:
         """Policy parameters alone."""
-        return self._with_std(_run(self.actor, self._features(obs)))
+        return self._with_std(self.actor(self._features(obs)))
 
     def values(self, obs: Tensor) -> Tensor:
         """Values alone."""
@@ -195,13 +238,6 @@ class Chooser:
 def _categorical(logits: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     log_probs = functional.log_softmax(logits, dim=-1)
     return log_probs.gather(1, index).squeeze(1), -(log_probs.exp() * log_probs).sum(-1)
-
-
-def _run(layers: nn.Sequential, x: Tensor) -> Tensor:
-    """The layers one after another without the bookkeeping of module calls, which costs more than a small layer."""
-    for layer in layers:
-        x = functional.linear(x, layer.weight, layer.bias) if type(layer) is nn.Linear else layer.forward(x)
-    return x
 
 
 def _last(layers: nn.Sequential) -> nn.Linear:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -109,12 +110,22 @@ class PPO(Agent):
     ) -> None:
         self.config = config or PPOConfig()
         super().__init__(
-            envs, bonus, self.config, mixer or MixerConfig(), total_steps=total_steps, seed=seed, device=device
+            envs,
+            bonus,
+            self.config,
+            mixer or MixerConfig(),
+            total_steps=total_steps,
+            seed=seed,
+            device=device,
+            fuse=self.config.compile == "off",
         )
         if self.config.amp and self.device.type != "cuda":
             raise ValueError(f"PPOConfig.amp: expected a CUDA device, got {self.device}")
         self.optimizer = torch.optim.Adam(
-            self.policy.parameters(), lr=self.config.learning_rate, eps=self.config.adam_eps, fused=True
+            self.trained, lr=self.config.learning_rate, eps=self.config.adam_eps, fused=True
+        )
+        self._precision: AbstractContextManager[None] = (
+            torch.autocast(self.device.type, dtype=torch.bfloat16) if self.config.amp else nullcontext()
         )
         self._compiled_loss = self._loss
         if self.config.compile != "off":
@@ -150,19 +161,14 @@ class PPO(Agent):
         history: list[Tensor] = []
         for _ in range(c.epochs):
             order = torch.randperm(rows, generator=self.generator).to(self.device)
-            for index in torch.split(order, size):
-                advantage = batch.advantage[index]
+            # small columns are shuffled once per pass, observations (perhaps images) minibatch by minibatch
+            columns = (batch.choice, old_log_prob, batch.advantage, batch.returns, batch.values)
+            shuffled = (torch.split(column[order], size) for column in columns)
+            for index, choice, old, advantage, returns, values in zip(torch.split(order, size), *shuffled, strict=True):
                 if c.normalise_advantage and len(index) > 1:
                     advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-                with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=c.amp):
-                    parts = self._compiled_loss(
-                        batch.obs[index],
-                        batch.choice[index],
-                        old_log_prob[index],
-                        advantage,
-                        batch.returns[index],
-                        batch.values[index],
-                    )
+                with self._precision:
+                    parts = self._compiled_loss(batch.obs[index], choice, old, advantage, returns, values)
                 policy_loss, value_loss, mean_entropy = parts[0], parts[1], parts[2]
                 loss = policy_loss + c.value_coef * value_loss - entropy * mean_entropy
                 named = {"policy loss": policy_loss, "value loss": value_loss, "entropy": mean_entropy}
@@ -182,7 +188,7 @@ class PPO(Agent):
         self, obs: Tensor, choice: Tensor, old_log_prob: Tensor, advantage: Tensor, returns: Tensor, old_values: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         c = self.config
-        policy, values = self.policy(obs)
+        policy, values = self.policy.learn_from(obs)
         log_prob, entropy = self.policy.choose.log_prob(policy, choice)
         log_ratio = log_prob - old_log_prob
         ratio = log_ratio.exp()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -81,3 +82,45 @@ def test_acting_and_learning_see_the_same_policy(action: Any) -> None:
 
 def test_discrete_actions_count_from_their_start() -> None:
     np.testing.assert_array_equal(chooser(Discrete(3, start=-1)).executed(np.array([[0], [2]])), [-1, 1])
+
+
+@pytest.mark.parametrize("action", [Discrete(3), Box(-1, 1, (2,), np.float32)])
+def test_fused_passes_equal_the_modules(action: Any) -> None:
+    """Same outputs, same gradients, same acting, with and without observation statistics."""
+    generator = torch.Generator().manual_seed(6)
+    spaces = Spaces(VECTOR, action)
+    plain = ActorCritic(spaces, NetworkConfig(hidden=(16, 8)), 2, generator)
+    with torch.no_grad():
+        for p in plain.parameters():
+            p.add_(0.3 * torch.randn(p.shape, generator=generator))
+    plain.input.observe(torch.randn(50, 3, generator=generator) * 4 + 1)
+    plain.input.commit()
+    fused = copy.deepcopy(plain)
+    flat = fused.fuse()
+    assert flat is not None
+    obs = torch.randn(9, 3, generator=generator) * 30
+
+    def loss_of(network: ActorCritic) -> torch.Tensor:
+        policy, values = network.learn_from(obs)
+        loss = policy.square().sum() + (values * torch.tensor([1.0, -2.0])).sin().sum()
+        network.backward(loss)
+        return policy
+
+    torch.testing.assert_close(loss_of(fused), loss_of(plain), atol=1e-5, rtol=1e-5)
+    for (name, a), b in zip(fused.named_parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, atol=1e-4, rtol=1e-4, msg=name)
+    with torch.inference_mode():
+        torch.testing.assert_close(fused.for_acting()(obs), plain.policy(obs), atol=1e-5, rtol=1e-5)
+    gradient = torch.cat([p.grad.flatten() for p in plain.parameters() if p.grad is not None])
+    norm = flat.clip(0.5)
+    torch.testing.assert_close(norm, gradient.norm(), rtol=1e-4, atol=0)
+    assert flat.vector.grad is not None
+    torch.testing.assert_close(flat.vector.grad.norm(), torch.tensor(0.5), rtol=1e-4, atol=0)
+
+
+def test_other_networks_are_not_fused() -> None:
+    generator = torch.Generator().manual_seed(7)
+    relu = ActorCritic(Spaces(VECTOR, Discrete(2)), NetworkConfig(activation="relu"), 1, generator)
+    assert relu.fuse() is None
+    image = Spaces(Box(0, 255, (3, 36, 36), np.uint8), Discrete(2))
+    assert ActorCritic(image, NetworkConfig(features=8), 1, generator).fuse() is None
