@@ -14,7 +14,7 @@ from lpm.core.registry import register
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.hashing import CountSketch, block_keys, episode_counts
-from lpm.nn.memory import EpisodicMemory, embed_episodes
+from lpm.nn.memory import EpisodicMemory
 from lpm.nn.seeding import seeded
 
 
@@ -114,5 +114,4 @@ class EpisodicCount(IntrinsicReward):
         return self._run(batch, self.memory)
 
     def _run(self, batch: Transitions, memory: EpisodicMemory) -> Tensor:
-        first, following = embed_episodes(batch, memory.starts(batch), self.keys)
-        return episode_counts(memory, first, following, batch).float().rsqrt()
+        return episode_counts(batch, memory, self.keys).float().rsqrt()

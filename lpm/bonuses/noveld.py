@@ -16,7 +16,7 @@ from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Rows
 from lpm.nn.hashing import episode_counts
-from lpm.nn.memory import EpisodicMemory, embed_episodes
+from lpm.nn.memory import EpisodicMemory
 from lpm.nn.random_target import RandomTargetModel
 from lpm.nn.seeding import seeded
 
@@ -79,14 +79,14 @@ class NovelD(IntrinsicReward):
 
     # ---- collection ---------------------------------------------------------------------------------------
     def _score(self, batch: Transitions) -> Tensor:
-        return self._difference(batch, self._visits(batch, self.memory.fork()))
+        return self._difference(batch, episode_counts(batch, self.memory.fork(), self.keys))
 
     def _observe(self, batch: Transitions) -> None:
-        self._visits(batch, self.memory)
+        episode_counts(batch, self.memory, self.keys)
         self.experience.observe(batch)
 
     def _step(self, batch: Transitions) -> Tensor:
-        reward = self._difference(batch, self._visits(batch, self.memory))
+        reward = self._difference(batch, episode_counts(batch, self.memory, self.keys))
         self.experience.observe(batch)
         return reward
 
@@ -103,11 +103,6 @@ class NovelD(IntrinsicReward):
             return novelty_difference(new, old, flat[rows.index], self.config.alpha)
 
         return self.experience.each(difference, batch)
-
-    def _visits(self, batch: Transitions, memory: EpisodicMemory) -> Tensor:
-        """N(o') within the episode, (T, N); `memory` moves on through the block."""
-        first, following = embed_episodes(batch, memory.starts(batch), self.keys)
-        return episode_counts(memory, first, following, batch)
 
     # ---- learning -----------------------------------------------------------------------------------------
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:

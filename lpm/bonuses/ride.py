@@ -18,7 +18,7 @@ from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Rows
 from lpm.nn.features import InverseFeatures
 from lpm.nn.hashing import episode_counts
-from lpm.nn.memory import EpisodicMemory, embed_episodes
+from lpm.nn.memory import EpisodicMemory
 from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedForward
 
@@ -106,8 +106,7 @@ class RIDE(IntrinsicReward):
 
     def _discount(self, batch: Transitions, memory: EpisodicMemory) -> Tensor:
         """1/√N(o') within the episode, (T, N); `memory` moves on through the block."""
-        first, following = embed_episodes(batch, memory.starts(batch), self.keys)
-        return episode_counts(memory, first, following, batch).float().rsqrt()
+        return episode_counts(batch, memory, self.keys).float().rsqrt()
 
     # ---- learning -----------------------------------------------------------------------------------------
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:

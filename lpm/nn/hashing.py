@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.inputs import ObservationInput, in_chunks
-from lpm.nn.memory import EpisodicMemory
+from lpm.nn.memory import EpisodicMemory, embed_episodes
 
 Key = Literal["auto", "bytes", "bins", "simhash"]
 
@@ -155,12 +155,12 @@ def block_keys(batch: Transitions, keys: ObservationKeys) -> Tensor:
     return result
 
 
-def episode_counts(memory: EpisodicMemory, first: Tensor, following: Tensor, batch: Transitions) -> Tensor:
-    """N(s') within the episode, the new visit and the episode's first observation included, (T, N) int64.
+def episode_counts(batch: Transitions, memory: EpisodicMemory, keys: ObservationKeys) -> Tensor:
+    """N(o') within the episode, the new visit and the episode's first observation included, (T, N) int64.
 
-    `memory` holds the keys of the present episodes and moves on through the block; `first` and `following` are the
-    keys (T, N) of `obs` and `next_obs`.
+    `memory` holds the keys of the present episodes and moves on through the block.
     """
+    first, following = embed_episodes(batch, memory.starts(batch), keys)
 
     def visits(t: int) -> Tensor:
         return 1 + ((memory.stored == following[t].unsqueeze(1)) & memory.live).sum(1)
