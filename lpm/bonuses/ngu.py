@@ -98,7 +98,9 @@ class NGU(IntrinsicReward):
     ) -> None:
         super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
         self.config = config
-        self.experience = Experience(spaces, num_envs * rollout_steps, "standard", clip=config.clip, frozen=False)
+        self.experience = Experience(
+            spaces, num_envs * rollout_steps, "standard", clip=config.clip, frozen=False, next_only=True
+        )
         with seeded(self.generator):
             self.model = InverseFeatures(
                 spaces, config.features, hidden=config.hidden, inverse_hidden=config.inverse_hidden

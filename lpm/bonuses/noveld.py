@@ -70,7 +70,9 @@ class NovelD(IntrinsicReward):
     ) -> None:
         super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
         self.config = config
-        self.experience = Experience(spaces, num_envs * rollout_steps, "standard", clip=config.clip, frozen=False)
+        self.experience = Experience(
+            spaces, num_envs * rollout_steps, "standard", clip=config.clip, frozen=False, next_only=True
+        )
         with seeded(self.generator):
             self.keys = config.build(spaces)
             self.model = RandomTargetModel(spaces, features=config.features, hidden=config.hidden, extra=config.extra)
