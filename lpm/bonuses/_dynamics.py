@@ -53,6 +53,7 @@ class DynamicsConfig:
             act=self.activation if spaces.kind != "vector" else "relu",
             skip=self.skip,
             delta=self.predict == "delta",
+            squash=self.normalise in ("auto", "none") and spaces.bounded_image,
         )
 
     def experience(self, spaces: Spaces, capacity: int) -> Experience:

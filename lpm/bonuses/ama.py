@@ -117,6 +117,7 @@ class AMA(IntrinsicReward):
                 act=config.activation,
                 skip=config.skip,
                 bounds=config.bounds,
+                squash=config.normalise in ("auto", "none") and spaces.bounded_image,
             )
         self.add_optimizer("dynamics", self.dynamics.parameters(), config.lr)
 

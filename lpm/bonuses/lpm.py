@@ -105,6 +105,7 @@ class LPM(IntrinsicReward):
                 act=c.activation if spaces.kind != "vector" else "relu",
                 skip=c.dynamics_skip,
                 delta=c.predict == "delta",
+                squash=self._targets_in_unit_range if c.sigmoid is None else c.sigmoid,
             )
             if c.shared_encoder and self.dynamics.encoder is None:
                 raise ValueError(f"shared_encoder: expected an image observation, got {spaces.observation}")
@@ -119,6 +120,10 @@ class LPM(IntrinsicReward):
             )
         self.add_optimizer("dynamics", [p for p in self.dynamics.parameters() if p.requires_grad], c.dynamics_lr)
         self.add_optimizer("error_model", self.error_model.parameters(), c.error_lr)
+
+    @property
+    def _targets_in_unit_range(self) -> bool:
+        return self.input.moments is None and self.spaces.bounded_image
 
     # ---- collection ---------------------------------------------------------------------------------------
     def _score(self, batch: Transitions) -> Tensor:
@@ -180,6 +185,7 @@ class LPM(IntrinsicReward):
             columns["priority"] = torch.rand(len(errors), generator=self.generator).to(errors.device)
         if not self._statistics_frozen:
             self.input.observe(batch.obs[batch.valid])
+            self.input.observe(batch.next_obs[batch.valid])
         self.buffer.observe(batch, **columns)
 
     # ---- learning -----------------------------------------------------------------------------------------
@@ -245,8 +251,7 @@ class LPM(IntrinsicReward):
         """Freeze the observation statistics once enough was seen; errors in the old scale leave the queue."""
         if self._statistics_frozen:
             return True
-        assert self.input.moments is not None
-        if self.input.moments.total < self.config.warmup:
+        if self.buffer.total < self.config.warmup:
             return False
         self.input.commit()
         self.queue_start.fill_(self.buffer.total)

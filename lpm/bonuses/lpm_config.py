@@ -56,6 +56,9 @@ class LPMConfig:
     """Linear layer after the convolutions (App. C.3: 512). None: none, as in MiniWorld (App. C.2)."""
     activation: Activation = "leaky_relu"
     """Activation of the convolutional encoder: "leaky_relu" for Atari (App. C.3), "relu" for MiniWorld (App. C.2)."""
+    sigmoid: bool | None = None
+    """Sigmoid after f's image decoder (App. C.2, C.3). None: where the targets are pixels in [0, 1]. The release has it
+    for Atari although its targets are standardised, which leaves an error that cannot be learnt away."""
     shared_encoder: bool = False
     """Let g read f's image encoder (without training it) instead of its own. Not in the paper."""
     dynamics_lr: float = 1e-3
@@ -178,6 +181,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
         "exp_weight": 0.4,
         "clamp": (-10.0, 10.0),
         "normalise": "scalar",
+        "sigmoid": True,
         "warmup": 10_000,
         "dynamics_lr": 1e-4,
         "error_lr": 1e-4,

@@ -87,6 +87,12 @@ class Spaces:
         return "image" if min(self.input_shape[1:]) >= 36 else "grid"
 
     @cached_property
+    def bounded_image(self) -> bool:
+        """Whether the observation is an image or grid with finite bounds, so that networks see it scaled to [0, 1]."""
+        box: Any = self.observation
+        return self.kind != "vector" and bool(np.isfinite(box.low).all() and np.isfinite(box.high).all())
+
+    @cached_property
     def channels_last(self) -> bool:
         """Whether the raw image is H×W×C."""
         if len(self.obs_shape) != 3:

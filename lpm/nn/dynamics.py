@@ -21,8 +21,8 @@ class DynamicsModel(nn.Module):
     """Predicts the next observation from the (preprocessed) observation and the encoded action.
 
     Images: convolutions, a linear layer (if `features`), hidden layers that also see the action, a transposed
-    convolution decoder with a sigmoid. Vectors: an MLP; `skip` lets its last layer see the input, `delta` makes it
-    predict the change.
+    convolution decoder, with a sigmoid if `squash`. Vectors: an MLP; `skip` lets its last layer see the input,
+    `delta` makes it predict the change.
     """
 
     def __init__(
@@ -34,6 +34,7 @@ class DynamicsModel(nn.Module):
         act: Activation = "relu",
         skip: bool = False,
         delta: bool = False,
+        squash: bool = True,
     ) -> None:
         super().__init__()
         shape, actions = spaces.input_shape, spaces.action_width
@@ -52,7 +53,7 @@ class DynamicsModel(nn.Module):
             hidden = (512,) if hidden is None else hidden
             self.body = mlp(self.encoder.features + actions, hidden, None)
             width = hidden[-1] if hidden else self.encoder.features + actions
-            self.decoder = Decoder(width, (shape[0], shape[1], shape[2]))
+            self.decoder = Decoder(width, (shape[0], shape[1], shape[2]), squash=squash)
 
     def forward(self, x: Tensor, action: Tensor) -> Tensor:
         """(B, *input_shape) and (B, action width) to the predicted next (B, *input_shape)."""

@@ -30,6 +30,7 @@ class GaussianDynamicsModel(nn.Module):
         act: Activation = "relu",
         skip: bool = False,
         bounds: tuple[float, float] | None = (-10.0, 10.0),
+        squash: bool = True,
     ) -> None:
         super().__init__()
         shape, actions = spaces.input_shape, spaces.action_width
@@ -55,7 +56,7 @@ class GaussianDynamicsModel(nn.Module):
             self.trunk = mlp(self.encoder.features + actions, hidden)
             width = hidden[-1] if hidden else self.encoder.features + actions
             image = (shape[0], shape[1], shape[2])
-            self.mean_head = Decoder(width, image)
+            self.mean_head = Decoder(width, image, squash=squash)
             self.variance_head = Decoder(width, image, squash=False)
 
     def forward(self, x: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -31,8 +30,8 @@ class ObservationInput(nn.Module):
         self.channels_last = spaces.channels_last
         self.clip = clip
         self.low, self.span = 0.0, 1.0
-        box: Any = spaces.observation
-        if spaces.kind != "vector" and np.isfinite(box.low).all() and np.isfinite(box.high).all():
+        if spaces.bounded_image:
+            box: Any = spaces.observation
             self.low = float(box.low.min())
             self.span = max(float(box.high.max()) - self.low, 1e-8)
         self.moments = None if normalise == "none" else RunningMoments(self.shape, scalar_std=normalise == "scalar")
