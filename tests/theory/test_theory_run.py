@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lpm.theory import run
 from lpm.files import write_atomic
+from lpm.theory import run
 from lpm.theory.result import CheckResult, Section
 
 
