@@ -24,8 +24,9 @@ class A2CConfig:
     """Steps per environment between two updates. Paper (MiniWorld): 64."""
     learning_rate: float = 1e-3
     """Of RMSprop. Paper (MiniWorld): 0.01."""
-    learning_rate_schedule: Schedule = "constant"
-    """How the learning rate moves to `final_learning_rate` over the run."""
+    learning_rate_schedule: Schedule = "linear"
+    """How the learning rate moves to `final_learning_rate` over the run. Once values are right, advantages are mostly
+    noise; a rate that stays high then walks away from a good policy. LPM release: constant."""
     final_learning_rate: float = 0.0
     """The learning rate at the end, unless the schedule is "constant"."""
     rms_alpha: float = 0.99
@@ -65,6 +66,7 @@ PRESETS: Mapping[str, A2CConfig] = {
         num_envs=1,
         rollout_steps=64,
         learning_rate=0.01,
+        learning_rate_schedule="constant",
         rms_eps=1e-8,
         entropy=0.03,
     ),
@@ -72,6 +74,7 @@ PRESETS: Mapping[str, A2CConfig] = {
         num_envs=1,
         rollout_steps=64,
         learning_rate=0.01,
+        learning_rate_schedule="constant",
         rms_eps=1e-8,
         entropy=0.05,
         standardise_returns=True,

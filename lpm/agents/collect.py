@@ -88,6 +88,8 @@ class Collector:
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
         self._start(envs.reset(seed=seed))
+        self.exact = _can_save(envs)
+        """Whether the environments can be saved and put back exactly."""
 
     def _start(self, first: tuple[Any, dict[str, Any]]) -> None:
         obs, info = first
@@ -246,11 +248,6 @@ class Collector:
             self.visits += np.bincount(seen, minlength=len(self.visits))
 
     # ---- state --------------------------------------------------------------------------------------------
-    @property
-    def exact(self) -> bool:
-        """Whether the environments can be saved and put back exactly."""
-        return hasattr(self.envs, "get_state") and hasattr(self.envs, "set_state")
-
     def state_dict(self) -> dict[str, Any]:
         """Everything the next block depends on, the environments included if they can be saved."""
         return {
@@ -293,6 +290,17 @@ def _autoreset_mode(envs: Envs) -> AutoresetMode:
             f"end of an episode; got metadata {envs.metadata}"
         )
     return AutoresetMode(mode)
+
+
+def _can_save(envs: Any) -> bool:
+    if not (hasattr(envs, "get_state") and hasattr(envs, "set_state")):
+        return False
+    try:
+        envs.get_state()
+    except (NotImplementedError, AttributeError):
+        # a wrapper, or a backend, whose inner environment cannot
+        return False
+    return True
 
 
 def find_attribute(envs: Any, name: str, default: Any) -> Any:

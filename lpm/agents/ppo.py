@@ -31,8 +31,9 @@ class PPOConfig:
     """Gradient steps per pass. Paper (Atari): 8."""
     learning_rate: float = 1e-3
     """Of Adam. Paper (Atari): 1e-4."""
-    learning_rate_schedule: Schedule = "constant"
-    """How the learning rate moves to `final_learning_rate` over the run."""
+    learning_rate_schedule: Schedule = "linear"
+    """How the learning rate moves to `final_learning_rate` over the run. Once values are right, advantages are mostly
+    noise; a rate that stays high then walks away from a good policy. LPM release: constant."""
     final_learning_rate: float = 0.0
     """The learning rate at the end, unless the schedule is "constant"."""
     adam_eps: float = 1e-5
@@ -84,6 +85,7 @@ PRESETS: Mapping[str, PPOConfig] = {
         epochs=3,
         minibatches=8,
         learning_rate=1e-4,
+        learning_rate_schedule="constant",
         clip=0.1,
         value_clip=0.1,
         entropy=0.001,

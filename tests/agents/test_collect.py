@@ -168,3 +168,16 @@ def test_uniform_actions_follow_the_generator_not_the_policy(mode: AutoresetMode
     assert float(collector.collect(policy, generator).transitions.action.float().mean()) == 0.0
     share = float(collector.collect(policy, generator, uniform=True).transitions.action.float().mean())
     assert 0.45 < share < 0.55
+
+
+def test_environments_that_only_claim_to_save_are_found_out() -> None:
+    envs = gymnasium.make_vec("lpm/MountainCar-v0", num_envs=2)
+
+    def refuse() -> Any:
+        raise NotImplementedError("no")
+
+    envs.get_state = refuse  # type: ignore[attr-defined]
+    collector, policy, generator = collector_of(envs)
+    assert not collector.exact
+    collector.collect(policy, generator)
+    assert collector.state_dict()["envs"] is None

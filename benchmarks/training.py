@@ -1,0 +1,163 @@
+"""Environment steps per second of training, beside Stable-Baselines3 in the same run.
+
+    python benchmarks/training.py --sb3 PATH/TO/PYTHON
+
+PATH/TO/PYTHON is an interpreter with stable-baselines3 installed (an environment of its own, since its requirements
+are not ours); without it only our own numbers are measured. Both learners get the same networks, block sizes, passes,
+minibatches and one thread, and take turns, so that a busy machine slows both. Two clocks are read: wall time, and
+processor time, which a busy machine disturbs less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+SB3 = """
+import json, sys, time
+import torch
+torch.set_num_threads(1)
+import gymnasium
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
+case = json.loads(sys.argv[1])
+if case["env"].startswith("ale:"):
+    import ale_py
+    from stable_baselines3.common.env_util import make_atari_env
+    from stable_baselines3.common.vec_env import VecFrameStack
+    gymnasium.register_envs(ale_py)
+    envs = VecFrameStack(make_atari_env(case["env"][4:], n_envs=case["envs"], seed=0), 4)
+else:
+    envs = make_vec_env(case["env"], n_envs=case["envs"], seed=0)
+block = case["envs"] * case["rollout"]
+model = PPO(
+    "CnnPolicy" if case["env"].startswith("ale:") else "MlpPolicy", envs, n_steps=case["rollout"],
+    batch_size=block // case["minibatches"], n_epochs=case["epochs"], learning_rate=1e-3, ent_coef=0.01,
+    gamma=0.99, seed=0, device="cpu",
+)
+model.learn(block)
+wall, cpu = time.perf_counter(), time.process_time()
+model.learn(case["blocks"] * block)
+wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+steps = case["blocks"] * block
+print(json.dumps({"wall": steps / wall, "cpu": steps / cpu}))
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One environment, as ours and as Stable-Baselines3 knows it."""
+
+    name: str
+    env_id: str
+    settings: dict[str, Any]
+    sb3_env: str | None
+    envs: int
+    blocks: int
+
+
+CASES = {
+    case.name: case
+    for case in (
+        Case("mountain-car", "lpm/MountainCar-v0", {}, "MountainCarContinuous-v0", 8, 20),
+        Case("cartpole", "CartPole-v1", {}, "CartPole-v1", 64, 5),
+        Case("cartpole-python", "CartPole-v1", {"vectorization_mode": "sync"}, "CartPole-v1", 64, 5),
+        Case("atari", "lpm/Atari-v0", {"game": "breakout"}, "ale:BreakoutNoFrameskip-v4", 16, 1),
+    )
+}
+ROLLOUT, EPOCHS, MINIBATCHES = 128, 4, 4
+
+
+def ours(case: Case, bonus: str) -> dict[str, Any]:
+    """One measurement in this process: a block to warm up, then `case.blocks`."""
+    import torch
+
+    torch.set_num_threads(1)
+    from lpm.agents import PPOConfig
+    from lpm.runs import RunConfig, build
+
+    config = RunConfig(
+        case.env_id,
+        bonus=bonus,
+        env=case.settings,
+        device="cpu",
+        agent=PPOConfig(num_envs=case.envs, rollout_steps=ROLLOUT, epochs=EPOCHS, minibatches=MINIBATCHES),
+    )
+    agent = build(config)
+    agent.cycle()
+    before = {**agent.collector.seconds, **agent.seconds}
+    wall, cpu = time.perf_counter(), time.process_time()
+    for _ in range(case.blocks):
+        agent.cycle()
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    spent = {part: seconds - before[part] for part, seconds in {**agent.collector.seconds, **agent.seconds}.items()}
+    steps = case.blocks * case.envs * ROLLOUT
+    shares = {part: seconds / wall for part, seconds in spent.items()}
+    return {"wall": steps / wall, "cpu": steps / cpu, "shares": shares}
+
+
+def in_child(command: list[str]) -> dict[str, Any]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return result
+
+
+def measure(case: Case, bonuses: list[str], sb3: str | None, repeats: int) -> None:
+    found: dict[str, list[dict[str, Any]]] = {}
+    settings = {
+        "env": case.sb3_env,
+        "envs": case.envs,
+        "blocks": case.blocks,
+        "rollout": ROLLOUT,
+        "epochs": EPOCHS,
+        "minibatches": MINIBATCHES,
+    }
+    for _ in range(repeats):
+        for bonus in bonuses:
+            child = [sys.executable, __file__, "--child", case.name, bonus]
+            found.setdefault(f"lpm ppo + {bonus}", []).append(in_child(child))
+        if sb3 is not None and case.sb3_env is not None:
+            found.setdefault("sb3 ppo", []).append(in_child([sb3, "-c", SB3, json.dumps(settings)]))
+    base = found.get("sb3 ppo")
+    print(f"\n{case.name}: {case.envs} environments, blocks of {ROLLOUT} steps, median of {repeats}")
+    print(f"{'':24}{'steps/s':>10}{'per CPU s':>11}{'vs sb3':>8}{'(CPU)':>8}   time in")
+    for name, results in found.items():
+        wall, cpu = (statistics.median(result[key] for result in results) for key in ("wall", "cpu"))
+        ratios = ["", ""]
+        if base:
+            # pairs of one round, so that a change of load between rounds does not count
+            ratios = [
+                f"{statistics.median(a[key] / b[key] for a, b in zip(results, base, strict=True)):.2f}"
+                for key in ("wall", "cpu")
+            ]
+        shares = "  ".join(f"{part} {share:.0%}" for part, share in results[0].get("shares", {}).items())
+        print(f"{name:24}{wall:>10,.0f}{cpu:>11,.0f}{ratios[0]:>8}{ratios[1]:>8}   {shares}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sb3", help="Python with stable-baselines3")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--bonuses", nargs="+", default=["none", "rnd", "lpm"])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(ours(CASES[options.child[0]], options.child[1])))
+        return
+    for name in options.cases:
+        measure(CASES[name], options.bonuses, options.sb3, options.repeats)
+
+
+if __name__ == "__main__":
+    main()
