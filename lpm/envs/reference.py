@@ -123,6 +123,9 @@ def table(folder: Path) -> str:
     versions = _versions()
     lines += [
         "",
+        "- Conditions of one environment that differ only in what is shown have equal rows: a random policy does not",
+        "  look, and a seed gives it the same actions. Coverage lost to idle actions alone is the difference between",
+        "  `mountain_car` and `mountain_car_idle`.",
         "- `maze`: of 2,176 cells in the paper's count, 1,876 can be reached by the centre of the agent.",
         "- Montezuma's cells are (x, y, room) triples; most of the 1,572,864 values never occur.",
         f"- Images: {'; '.join(sorted(sources)) or 'none'}.",
