@@ -9,6 +9,8 @@ from importlib import import_module
 
 COMMANDS = {
     "reproduce": "run an experiment of the paper: table, figure, page",
+    "train": "train an agent with a bonus; killed runs resume exactly",
+    "watch": "a GIF of a trained policy, and where it has been",
     "bonuses": "list the bonuses and their fields",
     "envs": "list the noisy-TV environments, or draw them",
     "theory": "check the theorems and their limits by running them",
