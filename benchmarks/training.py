@@ -11,6 +11,7 @@ processor time, which a busy machine disturbs less.
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import statistics
@@ -61,6 +62,7 @@ class Case:
     sb3_env: str | None
     envs: int
     blocks: int
+    rollout: int = 128
 
 
 CASES = {
@@ -69,10 +71,11 @@ CASES = {
         Case("mountain-car", "lpm/MountainCar-v0", {}, "MountainCarContinuous-v0", 8, 20),
         Case("cartpole", "CartPole-v1", {}, "CartPole-v1", 64, 5),
         Case("cartpole-python", "CartPole-v1", {"vectorization_mode": "sync"}, "CartPole-v1", 64, 5),
-        Case("atari", "lpm/Atari-v0", {"game": "breakout"}, "ale:BreakoutNoFrameskip-v4", 16, 1),
+        Case("atari", "lpm/Atari-v0", {"game": "breakout"}, "ale:BreakoutNoFrameskip-v4", 16, 2, rollout=32),
     )
 }
-ROLLOUT, EPOCHS, MINIBATCHES = 128, 4, 4
+LIGHT = "lpm:dynamics_steps=4,error_steps=4"
+EPOCHS, MINIBATCHES = 4, 4
 
 
 def ours(case: Case, bonus: str) -> dict[str, Any]:
@@ -81,14 +84,18 @@ def ours(case: Case, bonus: str) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     from lpm.agents import PPOConfig
+    from lpm.core.registry import configure
     from lpm.runs import RunConfig, build
 
+    name, _, given = bonus.partition(":")
+    settings = {key: ast.literal_eval(value) for key, value in (pair.split("=") for pair in given.split(",") if pair)}
     config = RunConfig(
         case.env_id,
-        bonus=bonus,
+        bonus=name,
+        bonus_settings=configure(name, **settings),
         env=case.settings,
         device="cpu",
-        agent=PPOConfig(num_envs=case.envs, rollout_steps=ROLLOUT, epochs=EPOCHS, minibatches=MINIBATCHES),
+        agent=PPOConfig(num_envs=case.envs, rollout_steps=case.rollout, epochs=EPOCHS, minibatches=MINIBATCHES),
     )
     agent = build(config)
     agent.cycle()
@@ -98,7 +105,7 @@ def ours(case: Case, bonus: str) -> dict[str, Any]:
         agent.cycle()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     spent = {part: seconds - before[part] for part, seconds in {**agent.collector.seconds, **agent.seconds}.items()}
-    steps = case.blocks * case.envs * ROLLOUT
+    steps = case.blocks * case.envs * case.rollout
     shares = {part: seconds / wall for part, seconds in spent.items()}
     return {"wall": steps / wall, "cpu": steps / cpu, "shares": shares}
 
@@ -118,7 +125,7 @@ def measure(case: Case, bonuses: list[str], sb3: str | None, repeats: int) -> No
         "env": case.sb3_env,
         "envs": case.envs,
         "blocks": case.blocks,
-        "rollout": ROLLOUT,
+        "rollout": case.rollout,
         "epochs": EPOCHS,
         "minibatches": MINIBATCHES,
     }
@@ -129,8 +136,8 @@ def measure(case: Case, bonuses: list[str], sb3: str | None, repeats: int) -> No
         if sb3 is not None and case.sb3_env is not None:
             found.setdefault("sb3 ppo", []).append(in_child([sb3, "-c", SB3, json.dumps(settings)]))
     base = found.get("sb3 ppo")
-    print(f"\n{case.name}: {case.envs} environments, blocks of {ROLLOUT} steps, median of {repeats}")
-    print(f"{'':24}{'steps/s':>10}{'per CPU s':>11}{'vs sb3':>8}{'(CPU)':>8}   time in")
+    print(f"\n{case.name}: {case.envs} environments, blocks of {case.rollout} steps, median of {repeats}")
+    print(f"{'':48}{'steps/s':>10}{'per CPU s':>11}{'vs sb3':>8}{'(CPU)':>8}   time in")
     for name, results in found.items():
         wall, cpu = (statistics.median(result[key] for result in results) for key in ("wall", "cpu"))
         ratios = ["", ""]
@@ -141,14 +148,16 @@ def measure(case: Case, bonuses: list[str], sb3: str | None, repeats: int) -> No
                 for key in ("wall", "cpu")
             ]
         shares = "  ".join(f"{part} {share:.0%}" for part, share in results[0].get("shares", {}).items())
-        print(f"{name:24}{wall:>10,.0f}{cpu:>11,.0f}{ratios[0]:>8}{ratios[1]:>8}   {shares}")
+        print(f"{name:48}{wall:>10,.0f}{cpu:>11,.0f}{ratios[0]:>8}{ratios[1]:>8}   {shares}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sb3", help="Python with stable-baselines3")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--bonuses", nargs="+", default=["none", "rnd", "lpm"])
+    parser.add_argument(
+        "--bonuses", nargs="+", default=["none", "rnd", "lpm", LIGHT], help="NAME or NAME:FIELD=VALUE,..."
+    )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -20,7 +20,7 @@ class A2CConfig:
 
     num_envs: int = 8
     """Parallel environments. Paper (MiniWorld): 1."""
-    rollout_steps: int = 16
+    rollout_steps: int = 8
     """Steps per environment between two updates. Paper (MiniWorld): 64."""
     learning_rate: float = 1e-3
     """Of RMSprop. Paper (MiniWorld): 0.01."""
@@ -31,15 +31,16 @@ class A2CConfig:
     """The learning rate at the end, unless the schedule is "constant"."""
     rms_alpha: float = 0.99
     """Smoothing of RMSprop."""
-    rms_eps: float = 1e-5
-    """ε of RMSprop. LPM release: 1e-8."""
+    rms_eps: float = 3e-3
+    """ε of RMSprop, as the original A2C's 1e-5 inside the root. With a small ε the first failure after a long success,
+    divided by a vanished mean gradient, throws a solved policy away. LPM release: 1e-8."""
     gamma: float = 0.99
     """Discount of the task's reward (with one head: of the sum)."""
-    gae_lambda: float = 0.95
-    """λ of generalised advantage estimation. Paper: not stated; release: 0.95."""
+    gae_lambda: float = 1.0
+    """λ of generalised advantage estimation; 1: n-step returns. Paper: not stated; release: 0.95."""
     value_coef: float = 0.5
     """Weight of the value loss (half the mean squared error, summed over heads)."""
-    entropy: float = 0.01
+    entropy: float = 0.0
     """Weight of the entropy bonus. Paper (MiniWorld): 0.03; release: 0.05."""
     entropy_schedule: Schedule = "constant"
     """How the entropy weight moves to `final_entropy` over the run."""
@@ -68,6 +69,7 @@ PRESETS: Mapping[str, A2CConfig] = {
         learning_rate=0.01,
         learning_rate_schedule="constant",
         rms_eps=1e-8,
+        gae_lambda=0.95,
         entropy=0.03,
     ),
     "release-maze": A2CConfig(
@@ -76,6 +78,7 @@ PRESETS: Mapping[str, A2CConfig] = {
         learning_rate=0.01,
         learning_rate_schedule="constant",
         rms_eps=1e-8,
+        gae_lambda=0.95,
         entropy=0.05,
         standardise_returns=True,
     ),

@@ -97,8 +97,8 @@ def test_killed_for_real(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bonus", ["lpm", "rnd", "ngu", "etd"])
 @pytest.mark.parametrize("algo", ["ppo", "a2c"])
 def test_killed_for_real_everywhere(algo: str, bonus: str, env: str, tmp_path: Path) -> None:
-    config = config_of(algo, bonus, env, cycles=120)
-    hits = kill_and_resume(config, tmp_path, seed=len(algo + bonus + env), kills=3)
+    config = config_of(algo, bonus, env, cycles=60)
+    hits = kill_and_resume(config, tmp_path, seed=len(algo + bonus + env), kills=1)
     assert hits > 0
     train(config, tmp_path / "whole", say=silent)
     assert_equal_runs(tmp_path / "whole", tmp_path / "killed")
