@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Iterable, Mapping
+from numbers import Integral
 from typing import Any, ClassVar
 
 import torch
@@ -41,9 +42,10 @@ class IntrinsicReward(nn.Module):
         super().__init__()
         if not isinstance(spaces, Spaces):
             raise ValueError(f"spaces: expected lpm.Spaces, got {type(spaces).__name__}; see Spaces.of(env)")
-        for name, value in (("num_envs", num_envs), ("rollout_steps", rollout_steps)):
-            if value < 1:
-                raise ValueError(f"{name}: expected at least 1, got {value}")
+        sizes: dict[str, Any] = {"num_envs": num_envs, "rollout_steps": rollout_steps}
+        for name, value in sizes.items():
+            if not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name}: expected an integer of at least 1, got {value!r}")
         self.spaces = spaces
         self.num_envs = num_envs
         self.rollout_steps = rollout_steps

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import torch
 
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.hints import check_types
 from lpm.core.spaces import Spaces
 
 GROUP = "lpm.bonuses"
@@ -91,6 +92,7 @@ def configure(name: str, variant: str | None = None, **fields: Any) -> Any:
     for given in fields:
         if given not in known:
             raise ValueError(f"{name!r} has no field {given!r}{_suggest(given, known)}")
+    check_types(entry.bonus.Config, fields)
     settings.update(fields)
     return entry.bonus.Config(**settings)
 

@@ -28,8 +28,15 @@ def activation(name: Activation) -> nn.Module:
     return _ACTIVATIONS[name]()
 
 
+def expect_widths(hidden: Sequence[int]) -> None:
+    """Refuse hidden layers without units."""
+    if any(width < 1 for width in hidden):
+        raise ValueError(f"hidden: expected widths of at least 1, got {tuple(hidden)}")
+
+
 def mlp(inputs: int, hidden: Sequence[int], outputs: int | None = None, act: Activation = "relu") -> nn.Sequential:
     """Linear layers with an activation after each hidden one; `outputs=None` ends on the last hidden layer."""
+    expect_widths(hidden)
     layers: list[nn.Module] = []
     for width in hidden:
         layers += [nn.Linear(inputs, width), activation(act)]

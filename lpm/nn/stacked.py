@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from lpm.nn.networks import Activation, activation
+from lpm.nn.networks import Activation, activation, expect_widths
 
 
 class StackedLinear(nn.Module):
@@ -49,6 +49,7 @@ class StackedForward(nn.Module):
         super().__init__()
         if blocks and not hidden:
             raise ValueError(f"hidden: expected a layer for the {blocks} residual blocks to keep the width of, got ()")
+        expect_widths(hidden)
         self.act = activation(act)
         widths = [features, *hidden]
 

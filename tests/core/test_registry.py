@@ -121,8 +121,14 @@ def test_defaults_belong_to_the_name_then_the_variant_then_the_caller() -> None:
         ({"name": "tiny", "variant": "sqare"}, r"unknown variant 'sqare' of 'tiny'; did you mean square\?"),
         ({"name": "tiny", "variant": "zzz"}, "unknown variant 'zzz' of 'tiny'; known: cube, square"),
         ({"name": "tiny", "pwer": 1.0}, r"'tiny' has no field 'pwer'; did you mean power\?"),
-        ({"name": "tiny", "num_envs": 0}, "num_envs: expected at least 1, got 0"),
-        ({"name": "tiny", "rollout_steps": -1}, "rollout_steps: expected at least 1, got -1"),
+        ({"name": "tiny", "power": "2"}, r"TinyConfig\.power: expected float, got '2'"),
+        ({"name": "rnd", "features": 1.5}, r"RNDConfig\.features: expected int \| None, got 1\.5"),
+        ({"name": "rnd", "hidden": 64}, r"RNDConfig\.hidden: expected tuple\[int, \.\.\.\], got 64"),
+        ({"name": "rnd", "hidden": (64, 0)}, r"hidden: expected widths of at least 1, got \(64, 0\)"),
+        ({"name": "icm", "hidden": (-2,)}, r"hidden: expected widths of at least 1, got \(-2,\)"),
+        ({"name": "tiny", "num_envs": 1.5}, r"num_envs: expected an integer of at least 1, got 1\.5"),
+        ({"name": "tiny", "num_envs": 0}, "num_envs: expected an integer of at least 1, got 0"),
+        ({"name": "tiny", "rollout_steps": -1}, "rollout_steps: expected an integer of at least 1, got -1"),
     ],
 )
 def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
