@@ -57,6 +57,14 @@ def _step_is_score_then_observe(case: Case) -> None:
         apart.update()
 
 
+def _only_update_learns(case: Case) -> None:
+    bonus = case.trained()
+    before = {name: parameter.detach().clone() for name, parameter in bonus.named_parameters()}
+    for cycle in range(2):
+        bonus.step(random_block(case.spaces, seed=15 + cycle, filler=True))
+    case.same("parameters after step", before, {n: p.detach() for n, p in bonus.named_parameters()})
+
+
 def _invalid_rows_do_nothing(case: Case) -> None:
     block = random_block(case.spaces, seed=5, filler=True)
     garbage = _replace_invalid(block, random_block(case.spaces, seed=6))
@@ -217,6 +225,7 @@ RULES: dict[str, Callable[[Case], None]] = {
     "no global randomness": _no_global_randomness,
     "score is pure": _score_is_pure,
     "step is score then observe": _step_is_score_then_observe,
+    "only update learns": _only_update_learns,
     "invalid transitions are scored 0 and leave no trace": _invalid_rows_do_nothing,
     "splitting a block in time changes nothing": _splitting_changes_nothing,
     "permuting environments permutes rewards": _environments_are_alike,

@@ -110,6 +110,13 @@ class StepObservesFirst(Tiny):
 
 
 # ---- invalid transitions --------------------------------------------------------------------------------------
+class LearnsWhileObserving(Tiny):
+    def _observe(self, batch: Transitions) -> None:
+        super()._observe(batch)
+        with torch.enable_grad():
+            self.descend("head", self.change(batch).square().mean())
+
+
 class PaysInvalid(Tiny):
     def _masked(self, batch: Transitions, reward: Tensor) -> Tensor:
         return reward
@@ -226,11 +233,12 @@ class WrapsPixels(Tiny):
         return self.head((batch.next_obs - batch.obs).float() / 100).squeeze(-1)
 
 
-SHAPE, RANDOM, PURE, STEP, INVALID, SPLIT, ORDER, SAVED, RESUMES, ODD, UINT8 = (
+SHAPE, RANDOM, PURE, STEP, LEARNS, INVALID, SPLIT, ORDER, SAVED, RESUMES, ODD, UINT8 = (
     "shape and finiteness",
     "no global randomness",
     "score is pure",
     "step is score then observe",
+    "only update learns",
     "invalid transitions are scored 0 and leave no trace",
     "splitting a block in time changes nothing",
     "permuting environments permutes rewards",
@@ -257,6 +265,7 @@ MUTANTS: list[tuple[type[Tiny], str, str]] = [
     (ScoreDraws, PURE, r"second score\[0, 0\]: " + NUMBERS),
     (StepObservesTwice, STEP, r"state.(total|count)\[\]: " + NUMBERS),
     (StepObservesFirst, STEP, r"reward\[0, 0\]: " + NUMBERS),
+    (LearnsWhileObserving, LEARNS, r"parameters after step.head.weight.*" + NUMBERS),
     (PaysInvalid, INVALID, r"expected reward 0 for invalid transitions, got \[\d"),
     (CountsInvalid, INVALID, r"state with an invalid step put in front.count.*" + NUMBERS),
     (SumsInvalid, INVALID, r"state with other contents in invalid rows.total.*" + NUMBERS),
