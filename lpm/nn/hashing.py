@@ -56,6 +56,7 @@ class ObservationKeys(nn.Module):
 
     projection: Tensor
     low: Tensor
+    high: Tensor
     width: Tensor
 
     def __init__(
@@ -78,9 +79,9 @@ class ObservationKeys(nn.Module):
         if kind == "simhash":
             self.register_buffer("projection", torch.randn(bits, size))
         if kind == "bins":
-            low, width = _cells(spaces, bins, bin_width)
-            self.register_buffer("low", low)
-            self.register_buffer("width", width)
+            self.last = bins - 1
+            for name, value in zip(("low", "high", "width"), _cells(spaces, bins, bin_width), strict=True):
+                self.register_buffer(name, value)
 
     def forward(self, obs: Tensor) -> Tensor:
         """Keys of raw observations."""
@@ -94,20 +95,21 @@ class ObservationKeys(nn.Module):
             return hash_bytes((x * 255).round().clamp(0, 255).to(torch.uint8))
         if self.kind == "bins":
             cell = torch.floor((x - self.low) / self.width)
+            cell = torch.where(x == self.high, self.last, cell)  # the last cell includes its upper edge
             return hash_words(cell.clamp(-(2.0**62), 2.0**62).long())
         return hash_bytes((x @ self.projection.T > 0).to(torch.uint8))
 
 
-def _cells(spaces: Spaces, bins: int, bin_width: float) -> tuple[Tensor, Tensor]:
-    """Lower edge and width of the cells of each dimension, (D,)."""
+def _cells(spaces: Spaces, bins: int, bin_width: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Lowest edge, highest edge (infinity if unbounded) and width of the cells of each dimension, (D,)."""
     box: Any = spaces.observation
     if spaces.kind != "vector":  # images come scaled to [0, 1]
         size = math.prod(spaces.input_shape)
-        return torch.zeros(size), torch.full((size,), 1 / bins)
+        return torch.zeros(size), torch.ones(size), torch.full((size,), 1 / bins)
     low, high = (torch.as_tensor(bound, dtype=torch.float64).flatten() for bound in (box.low, box.high))
     bounded = torch.isfinite(low) & torch.isfinite(high) & (high - low < 1e30) & (high > low)
     width = torch.where(bounded, (high - low) / bins, bin_width)
-    return torch.where(bounded, low, 0.0).float(), width.float()
+    return torch.where(bounded, low, 0.0).float(), torch.where(bounded, high, torch.inf).float(), width.float()
 
 
 class CountSketch(nn.Module):

@@ -55,6 +55,17 @@ def test_bins_cut_bounded_and_unbounded_dimensions() -> None:
     assert len({int(a), int(c), int(d)}) == 3
 
 
+def test_the_upper_edge_belongs_to_the_last_of_the_cells() -> None:
+    for low, high in ((-1.0, 1.0), (-1.2, 0.6), (0.0, 0.7)):
+        keys = keys_of(Box(low, high, (1,)), "bins", bins=20)
+        line = torch.linspace(low, high, 20_001).unsqueeze(1)
+        assert len(keys(line).unique()) == 20
+        assert keys(line[-1:]) == keys(line[-2:-1])
+    white = keys_of(Box(0, 255, (7, 7, 3), np.uint8), "bins", bins=2)(torch.full((2, 7, 7, 3), 255, dtype=torch.uint8))
+    grey = keys_of(Box(0, 255, (7, 7, 3), np.uint8), "bins", bins=2)(torch.full((2, 7, 7, 3), 200, dtype=torch.uint8))
+    assert torch.equal(white, grey)
+
+
 def test_float_and_uint8_images_have_the_same_keys() -> None:
     image = torch.randint(0, 256, (5, 7, 7, 3), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
     stored, floating = keys_of(Box(0, 255, (7, 7, 3), np.uint8)), keys_of(Box(0, 255, (7, 7, 3), np.float32))
