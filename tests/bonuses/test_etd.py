@@ -53,6 +53,11 @@ def test_distance_is_a_quasimetric(seed: int, scale: float) -> None:
     assert slack.min().item() > 0
 
 
+def test_triangle_inequality_of_two_hundred_thousand_triples() -> None:
+    x, y, z = torch.randn(3, 200_000, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert (mrn_distance(x, y) + mrn_distance(y, z) - mrn_distance(x, z)).min().item() > 0
+
+
 def test_all_pairs_equal_the_plain_distance_with_its_gradient() -> None:
     rng = torch.Generator().manual_seed(0)
     x, y = torch.randn(70, 8, generator=rng), torch.randn(50, 8, generator=rng)
@@ -94,6 +99,18 @@ def test_positives_follow_the_truncated_geometric_law() -> None:
     observed = torch.bincount(steps, minlength=remaining + 1)[1:] / draws
     assert int(steps.min()) >= 1
     assert torch.allclose(observed.double(), weight / weight.sum(), atol=4e-3)
+
+
+@pytest.mark.parametrize("remaining", [1, 2, 7, 128])
+def test_inversion_is_exact_for_the_default_discount(remaining: int) -> None:
+    """Evenly spread numbers instead of random ones: the law is met to the resolution of the grid."""
+    draws = 400_000
+    uniform = (torch.arange(draws, dtype=torch.float64) + 0.5) / draws
+    steps = truncated_geometric(torch.full((draws,), remaining), 0.99, uniform)
+    weight = 0.99 ** torch.arange(1, remaining + 1, dtype=torch.float64)
+    observed = torch.bincount(steps, minlength=remaining + 1).double() / draws
+    assert observed[0] == 0
+    torch.testing.assert_close(observed[1:], weight / weight.sum(), rtol=0, atol=2 / draws)
 
 
 def test_positives_at_the_ends_of_the_unit_interval() -> None:
