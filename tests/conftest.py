@@ -4,6 +4,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import torch
+from hypothesis import settings
+
+# the machine may be busy: a slow example is not a failure, and the same examples are tried every time
+settings.register_profile("project", deadline=None, derandomize=True)
+settings.load_profile("project")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -73,8 +73,11 @@ class CuriosityCritic(IntrinsicReward):
 
     def baseline(self, rows: Rows) -> Tensor:
         """h(o, a), the error expected to remain: never negative, and 0 before the first update."""
+        return self._critic(rows).clamp_min(0)
+
+    def _critic(self, rows: Rows) -> Tensor:
         h: Tensor = self.critic(rows.x, rows.code)
-        return h.squeeze(1).clamp_min(0)
+        return h.squeeze(1)
 
     def _observe(self, batch: Transitions) -> None:
         self.experience.observe(batch)
@@ -91,7 +94,7 @@ class CuriosityCritic(IntrinsicReward):
             generator=generator,
         )
         after = self.experience.each_fresh(self._errors)
-        self.critic.calibrate(after)
+        self.critic.calibrate(after, self.experience.each_fresh(self._critic))
         critic_loss = self.experience.fit(
             lambda rows: self.critic.loss(rows.x, rows.code, after[rows.index]),
             partial(self.descend, "critic"),

@@ -218,7 +218,8 @@ class LPM(IntrinsicReward):
     def _fit_error_model(self, slots: Tensor, generator: torch.Generator) -> Tensor:
         """g on D: the errors are the numbers stored at collection, never recomputed."""
         c, losses = self.config, []
-        self.error_model.calibrate(self.buffer["error"][slots])
+        if isinstance(self.error_model, ErrorModel) and self.error_model.affine:
+            self.error_model.calibrate(self.buffer["error"][slots], self._predicted(slots))
         for index in minibatches(len(slots), c.error_batch_size, c.error_steps, generator):
             chosen = slots[index.to(slots.device)]
             loss = self.error_model.loss(*self._error_inputs(*self.buffer.rows(chosen)), self.buffer["error"][chosen])
@@ -226,6 +227,16 @@ class LPM(IntrinsicReward):
             losses.append(loss.detach())
         self.fits += 1
         return torch.stack(losses).mean()
+
+    @torch.no_grad()
+    def _predicted(self, slots: Tensor) -> Tensor:
+        """g on entries of the buffer."""
+
+        def predict(obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
+            g: Tensor = self.error_model(*self._error_inputs(obs, action, next_obs))
+            return g.mean(1)
+
+        return in_chunks(predict, *self.buffer.rows(slots))
 
     # ---- the queue ----------------------------------------------------------------------------------------
     def queue_slots(self) -> Tensor:

@@ -31,7 +31,7 @@ class LPMConfig:
     gate_fitted: bool = True
     """Reward 0 until g has been fitted once; otherwise the first rewards show g's initial value. Not in the paper."""
     affine: bool = True
-    """Centre and scale g's output by the errors in D before each fit, starting from their mean. Not in the paper."""
+    """Before each fit, remove g's average residual on D, so that it starts at the mean error. Not in the paper."""
     normalise: Literal["auto", "none", "standard", "scalar"] = "auto"
     """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
     "standard" clips at ±10; "scalar" (release, Atari): mean per pixel, one common std. Paper: none stated."""

@@ -54,6 +54,7 @@ class MountainCarVector(BatchedEnv):
         """`points`: three places on the track that pay (default: drawn from the seed)."""
         if noise not in (False, True, "idle"):
             raise ValueError(f'noise must be False, True or "idle", got {noise!r}')
+        noise = noise if noise == "idle" else bool(noise)
         if max_episode_steps < 1:
             raise ValueError(f"max_episode_steps must be at least 1, got {max_episode_steps}")
         if points is not None and (

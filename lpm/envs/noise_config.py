@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
+from operator import index
 from typing import Literal
 
 
@@ -42,16 +44,22 @@ class NoiseConfig:
     """For "folder": where the images are."""
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot be meant."""
+        """Refuse settings that cannot be meant; sequences become tuples, so that every config can be hashed."""
+        for name in ("actions", "cells"):
+            object.__setattr__(self, name, tuple(index(value) for value in getattr(self, name)))
+        region = tuple((index(start), index(stop)) for start, stop in self.region)
+        object.__setattr__(self, "region", region)
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}")
         if not 0.0 <= self.probability <= 1.0:
             raise ValueError(f"probability must lie in [0, 1], got {self.probability}")
-        if self.added_actions < 0:
+        if index(self.added_actions) < 0:
             raise ValueError(f"added_actions must be at least 0, got {self.added_actions}")
-        if self.std < 0:
-            raise ValueError(f"std must be at least 0, got {self.std}")
+        if not 0.0 <= self.std < inf:
+            raise ValueError(f"std must be at least 0 and finite, got {self.std}")
+        if self.low is not None and self.high is not None and not self.low <= self.high:
+            raise ValueError(f"low must not lie above high, got low={self.low}, high={self.high}")
         if self.trigger == "action" and not self.actions and not self.added_actions:
             raise ValueError('trigger="action" needs `actions` or `added_actions`, got neither')
         if self.source == "folder" and not self.folder:

@@ -76,6 +76,9 @@ class Screen:
         high = self.bounds[1] if self.config.high is None else self.config.high
         if not (np.isfinite(low) and np.isfinite(high) and low <= high):
             raise ValueError(f"uniform noise needs finite bounds low <= high, got low={low}, high={high}")
+        within = self.bounds[0] <= low and high <= self.bounds[1]
+        if self.dtype.kind in "iu" and self.config.blend == "replace" and not within:
+            raise ValueError(f"noise in {self.dtype} observations must lie in {self.bounds}, got low={low}, high={high}")
         return low, high
 
     def _noisy_space(self, space: Box) -> Box:
@@ -99,6 +102,8 @@ class Screen:
     def paint(self, batch: Array, where: Rows, rng: RowRandom, ids: Rows) -> None:
         """Show fresh noise at these places of the batch, in place, from the streams of the rows `ids`."""
         noise = self.source.draw(rng, ids)
+        if isinstance(self.source, ImageSource) and self.bounds != (0.0, 255.0) and np.isfinite(self.bounds).all():
+            noise = self.bounds[0] + noise * ((self.bounds[1] - self.bounds[0]) / 255.0)
         screen: Any = (where, *self.slices)
         if self.config.blend == "add":
             noise = batch[screen] + noise

@@ -39,8 +39,8 @@ class Method:
     """What differs from its defaults."""
 
 
-# The paper's networks and budget with the library's three changes: g fitted before it pays, g centred on the errors
-# it is fitted on, and a queue of one batch.
+# The paper's networks and budget with the library's three changes: g fitted before it pays, g without an average
+# residual on the queue, and a queue of one batch.
 _LPM = {"variant": "paper-mnist", "buffer_size": 19_200, "gate_fitted": True, "affine": True, "queue_size": BATCH}
 
 METHODS: dict[str, Method] = {

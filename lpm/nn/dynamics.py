@@ -70,9 +70,9 @@ class DynamicsModel(nn.Module):
 class ErrorModel(nn.Module):
     """g(o, a) = mean + scale · h(o, a): predicts the error that f made before its last update.
 
-    With `affine`, the last layer of h starts at zero and `calibrate`, before every fit, sets mean and scale from the
-    errors in the queue while keeping scale · h as it was: h only has to learn how inputs differ, and rewards are
-    centred from the start instead of showing an arbitrary initial output.
+    With `affine`, h starts at zero, and before every fit `calibrate` moves the mean by the average residual on the
+    queue: rewards are centred from the start instead of showing an arbitrary initial output, a fall of all errors is
+    followed at once, and h only has to learn how inputs differ.
     """
 
     mean: Tensor
@@ -119,14 +119,15 @@ class ErrorModel(nn.Module):
         return self.mean + self.scale * h
 
     @torch.no_grad()
-    def calibrate(self, errors: Tensor) -> None:
-        """Set mean and scale from the errors in the queue; the part that depends on the input is kept."""
-        if not self.affine:
-            return
+    def calibrate(self, errors: Tensor, predicted: Tensor) -> None:
+        """Remove the average residual, and measure h in units of the errors' spread; the rest of g stays as it was.
+
+        Residuals, not errors: a queue with more easy transitions must not lower the prediction for hard ones.
+        """
         scale = errors.std(correction=0).clamp_min(1e-3)
         for parameter in self.body[-1].parameters():
             parameter.mul_(self.scale / scale)
-        self.mean.copy_(errors.mean())
+        self.mean += (errors - predicted).mean()
         self.scale.copy_(scale)
 
     def loss(self, x: Tensor, action: Tensor, target: Tensor) -> Tensor:

@@ -98,9 +98,6 @@ class RandomTargetErrorModel(nn.Module):
             features = self._model[0].target(x)
         return self.body(torch.cat([features, action], dim=1))  # type: ignore[no-any-return]
 
-    def calibrate(self, errors: Tensor) -> None:
-        """Nothing to calibrate: the release uses the raw output."""
-
     def loss(self, x: Tensor, action: Tensor, target: Tensor) -> Tensor:
         """Squared error against the stored error."""
         difference: Tensor = self(x, action) - target.unsqueeze(1)
