@@ -136,7 +136,11 @@ def _start_worker(ticks: Queue[int]) -> None:
 
 
 def _work(function: Callable[[dict[str, Any], Tick], Result], job: Job) -> None:
+    parent = os.getppid()
+
     def tick(units: int) -> None:
+        if os.getppid() != parent:  # the sweep was killed: an orphan would write results nobody waits for
+            os._exit(1)
         if _ticks is not None:
             _ticks.put(units)
 

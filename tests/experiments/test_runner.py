@@ -1,6 +1,9 @@
 """Worker processes: results on disk, continuing, failures that do not stop the others."""
 
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +55,53 @@ def test_a_half_written_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "0.json").write_text('{"settings": {"x"')
     with pytest.raises(ValueError, match=r"0\.json: expected a result file, but it cannot be read"):
         load_result(jobs(tmp_path, (1,))[0])
+
+
+SWEEP = """
+import sys
+from pathlib import Path
+from rich.console import Console
+from lpm.experiments.runner import Job, run_jobs
+sys.path.insert(0, {here!r})
+from test_runner import linger
+if __name__ == "__main__":
+    run_jobs([Job("slow", Path({out!r}), {{"started": {started!r}}}, 1)], linger, workers=1, console=Console(quiet=True))
+"""
+
+
+def linger(settings: dict[str, Any], tick: Callable[[int], None]) -> dict[str, Any]:
+    Path(settings["started"]).write_text(str(os.getpid()))
+    for _ in range(600):
+        tick(0)
+        time.sleep(0.05)
+    return {}
+
+
+def test_workers_of_a_killed_sweep_stop_and_write_nothing(tmp_path: Path) -> None:
+    started, out, script = tmp_path / "started", tmp_path / "out.json", tmp_path / "sweep.py"
+    script.write_text(SWEEP.format(here=str(Path(__file__).parent), out=str(out), started=str(started)))
+    sweep = subprocess.Popen([sys.executable, str(script)])
+    _wait(lambda: started.exists() and started.read_text() != "")
+    sweep.kill()
+    sweep.wait()
+    worker = int(started.read_text())
+    _wait(lambda: not _alive(worker))
+    assert not out.exists()
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _alive(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
 
 
 def test_workers_must_be_positive(tmp_path: Path) -> None:
