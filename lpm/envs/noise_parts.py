@@ -78,7 +78,9 @@ class Screen:
             raise ValueError(f"uniform noise needs finite bounds low <= high, got low={low}, high={high}")
         within = self.bounds[0] <= low and high <= self.bounds[1]
         if self.dtype.kind in "iu" and self.config.blend == "replace" and not within:
-            raise ValueError(f"noise in {self.dtype} observations must lie in {self.bounds}, got low={low}, high={high}")
+            raise ValueError(
+                f"noise in {self.dtype} observations must lie in {self.bounds}, got low={low}, high={high}"
+            )
         return low, high
 
     def _noisy_space(self, space: Box) -> Box:

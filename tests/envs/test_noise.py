@@ -240,6 +240,19 @@ def test_config_is_printable_and_hashable() -> None:
     assert len({ADDED, replace(ADDED), ADDED.control()}) == 2
     assert "added_actions=1" in repr(ADDED)
     assert eval(repr(ADDED)) == ADDED
+    region: Any = [[0, 3]]
+    listed = NoiseConfig(trigger="state", actions=[1], cells=np.arange(2), region=region)  # type: ignore[arg-type]
+    assert hash(listed) == hash(NoiseConfig(trigger="state", actions=(1,), cells=(0, 1), region=((0, 3),)))
+
+
+@pytest.mark.parametrize(("high", "dtype"), [(1.0, np.float32), (9, np.uint8)])
+def test_images_keep_to_the_bounds_of_the_observation(high: float, dtype: Any) -> None:
+    env = Counter()
+    env.observation_space = Box(0, high, (12, 10, 3), dtype)
+    env._picture = lambda: np.zeros((12, 10, 3), dtype)  # type: ignore[method-assign]
+    shown, _ = NoisyEnv(env, NoiseConfig(trigger="always"), source=image_source()).reset(seed=0)
+    assert env.observation_space.contains(shown)
+    assert 0.5 * high < shown.max() <= high
 
 
 @pytest.mark.parametrize(
@@ -255,6 +268,8 @@ def test_config_is_printable_and_hashable() -> None:
         ({"trigger": "always", "source": "folder"}, "needs `folder`"),
         ({"trigger": "always", "source": "cifar10", "blend": "add"}, "is for uniform and Gaussian"),
         ({"trigger": "always", "std": -1.0}, "std must be at least 0"),
+        ({"trigger": "always", "std": float("nan")}, "std must be at least 0 and finite, got nan"),
+        ({"trigger": "always", "low": 3.0, "high": 1.0}, "low must not lie above high, got low=3.0, high=1.0"),
     ],
 )
 def test_bad_configs(settings_: dict[str, Any], message: str) -> None:
@@ -268,7 +283,8 @@ def test_bad_configs(settings_: dict[str, Any], message: str) -> None:
         (NoiseConfig(actions=(3,)), r"actions and noop must lie in Discrete\(3\), got \[3\]"),
         (NoiseConfig(trigger="always", region=((0, 13),)), "does not lie within observations of shape"),
         (NoiseConfig(trigger="state"), "needs `cells` in the config or a `condition`"),
-        (NoiseConfig(trigger="always", low=3.0, high=1.0), "finite bounds low <= high"),
+        (NoiseConfig(trigger="always", low=300.0), "finite bounds low <= high"),
+        (NoiseConfig(trigger="always", low=-1.0), r"uint8 observations must lie in \(0.0, 255.0\), got low=-1.0"),
     ],
 )
 def test_configs_that_do_not_fit(config: NoiseConfig, message: str) -> None:
