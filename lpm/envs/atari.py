@@ -12,6 +12,7 @@ saves and restores exactly. Single environments and Montezuma's Revenge use "ram
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -22,10 +23,10 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from lpm.envs.atari_games import MONTEZUMA, import_ale, rom_name, rom_path
-from lpm.envs.atari_ram import SIZE, STACK, AtariRamVector, check_idle_actions, default_max_frames
+from lpm.envs.atari_ram import SIZE, STACK, AtariRamVector, check_settings, default_max_frames
 from lpm.envs.noise_sources import Images, ImageSource, cifar10_images
 from lpm.envs.rng import RowRandom
-from lpm.envs.vector import Array, Mask, Rewards, SingleEnv, State, invalid_action
+from lpm.envs.vector import Array, Mask, Rewards, SingleEnv, State, checked_mask, invalid_action, row_seeds
 
 Backend = Literal["auto", "native", "ram"]
 
@@ -82,6 +83,8 @@ class AtariNativeVector(VectorEnv[Array, Array, Array]):
     ) -> None:
         ale = import_ale()
         rom_path(game)
+        source = noise_screen(images, fit) if noise else None
+        check_settings(noise, num_envs, idle_actions, max_episode_frames, noop_max)
         ale.ALEInterface.setLoggerMode(ale.LoggerMode.Error)
         self.game = rom_name(game)
         self.autoreset_mode = AutoresetMode(autoreset_mode)
@@ -112,28 +115,33 @@ class AtariNativeVector(VectorEnv[Array, Array, Array]):
         self.single_action_space = Discrete(self._game_actions + idle_actions)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        source = noise_screen(images, fit) if noise else None
-        check_idle_actions(source, idle_actions)
         self.images_source = "none" if source is None else source.name
         self._frames = None if source is None else NoiseFrames(num_envs, source)
         self._pending = np.zeros(num_envs, dtype=np.bool_)
         self._last: Array | None = None
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Array, dict[str, Any]]:
         """Begin new episodes in all rows, or only in those of `options={"reset_mask": mask}`."""
         rows = np.ones(self.num_envs, dtype=np.bool_)
         if options is not None and "reset_mask" in options:
-            rows = options["reset_mask"]
-            seeds = None if seed is None else np.flatnonzero(rows) + seed
-        else:
-            seeds = None if seed is None else np.arange(self.num_envs) + seed
-        observation, info = self._env.reset(seed=seeds, options=options)
+            rows = checked_mask(options["reset_mask"], self.num_envs)
+        if seed is None and self._last is None:
+            seed = int(np.random.SeedSequence().generate_state(1)[0]) // 2
+        seeds = row_seeds(seed, self.num_envs)
+        wrong = [own for own in seeds if own is not None and not 0 <= own < 2**31]
+        if wrong:
+            raise ValueError(f"ale-py's vector environment takes seeds in [0, 2**31), got {wrong[0]}")
+        native = np.array([-1 if own is None else own for own in seeds])  # -1: none
+        observation, info = self._env.reset(seed=native[rows], options=options)
         self._pending[rows] = False
         if self._frames is not None:
-            if seed is not None or self._last is None:
-                start = np.random.SeedSequence().generate_state(1)[0] if seed is None else seed
-                for row in np.flatnonzero(rows).tolist():
-                    self._frames.rng.seed(row, int(start) + row)
+            for row in np.flatnonzero(rows & (native >= 0)).tolist():
+                self._frames.rng.seed(row, int(native[row]))
             self._frames.clear(rows)
             self._frames.paint(observation)
         self._last = observation
@@ -216,6 +224,7 @@ def make_atari_vector(
     """What `gymnasium.make_vec("lpm/Atari-v0", game=...)` gives: `backend="auto"` is "ram" for Montezuma only."""
     if backend not in ("auto", "native", "ram"):
         raise ValueError(f'backend must be "auto", "native" or "ram", got {backend!r}')
+    _check_noise(noise)
     if backend == "ram" or (backend == "auto" and rom_name(game) == MONTEZUMA):
         images, fit = settings.pop("images", None), settings.pop("fit", "tile")
         return AtariRamVector(num_envs, game, noise_screen(images, fit) if noise else None, **settings)
@@ -236,11 +245,17 @@ class Atari(SingleEnv):
         images: Images | None = None,
         render_mode: str | None = None,
     ) -> None:
+        _check_noise(noise)
         source = noise_screen(images, fit) if noise else None
         mode = AutoresetMode.DISABLED
         super().__init__(
             AtariRamVector(1, game, source, idle_actions, max_episode_frames, noop_max, 1, mode, render_mode)
         )
+
+
+def _check_noise(noise: Any) -> None:
+    if noise not in (False, True):
+        raise ValueError(f"noise must be False or True, got {noise!r}")
 
 
 def noise_screen(images: Images | None, fit: str) -> ImageSource:

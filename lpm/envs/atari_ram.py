@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
@@ -24,19 +25,26 @@ def default_max_frames(game: str) -> int:
 
 
 def area_matrix(source: int, target: int) -> NDArray[np.float32]:
-    """The matrix that shrinks an axis by averaging over the area of each target pixel (OpenCV's INTER_AREA)."""
-    edges = np.arange(target + 1) * source / target
-    pixels = np.arange(source)
-    overlap = np.minimum(edges[1:, None], pixels + 1) - np.maximum(edges[:-1, None], pixels)
-    matrix: NDArray[np.float32] = (np.clip(overlap, 0.0, None) * target / source).astype(np.float32)
+    """The matrix that shrinks an axis by adding up the area of each target pixel (OpenCV's INTER_AREA).
+
+    Areas are whole numbers here, so that products with pixels are exact in whatever order they are added up.
+    """
+    edges, pixels = np.arange(target + 1) * source, np.arange(source) * target
+    overlap = np.minimum(edges[1:, None], pixels + target) - np.maximum(edges[:-1, None], pixels)
+    matrix: NDArray[np.float32] = (np.clip(overlap, 0, None) // math.gcd(source, target)).astype(np.float32)
     return matrix
 
 
-def check_idle_actions(source: ImageSource | None, idle_actions: int) -> None:
-    """Refuse a number of idle actions that cannot be meant."""
-    least = 0 if source is None else 1
-    if idle_actions < least:
-        raise ValueError(f"idle_actions must be at least {least} (noise={source is not None}), got {idle_actions}")
+def check_settings(noise: bool, num_envs: int, idle_actions: int, max_frames: int | None, noop_max: int) -> None:
+    """Refuse settings that cannot be meant."""
+    for name, value, least in (
+        ("num_envs", num_envs, 1),
+        (f"idle_actions (noise={noise})", idle_actions, 1 if noise else 0),
+        ("max_episode_frames", 1 if max_frames is None else max_frames, 1),
+        ("noop_max", noop_max, 0),
+    ):
+        if value < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
 class AtariRamVector(BatchedEnv):
@@ -57,7 +65,7 @@ class AtariRamVector(BatchedEnv):
         render_mode: str | None = None,
     ) -> None:
         """`source`: what an idle action shows (None: nothing; it is then a plain no-op)."""
-        check_idle_actions(source, idle_actions)
+        check_settings(source is not None, num_envs, idle_actions, max_episode_frames, noop_max)
         self._ale = import_ale()
         self._ale.ALEInterface.setLoggerMode(self._ale.LoggerMode.Error)
         self.game = rom_name(game)
@@ -78,6 +86,7 @@ class AtariRamVector(BatchedEnv):
         self.images_source = "none" if source is None else source.name
         self._noop_max = noop_max
         self._down, self._across = area_matrix(_SCREEN[0], SIZE), area_matrix(_SCREEN[1], SIZE).T.copy()
+        self._area = np.float32(self._down[0].sum() * self._across[:, 0].sum())
         self._stacks = np.zeros((num_envs, STACK, SIZE, SIZE), dtype=np.uint8)
         self._cells = np.full(num_envs, -1)
         self._lives = np.zeros(num_envs, dtype=np.int64)
@@ -146,8 +155,9 @@ class AtariRamVector(BatchedEnv):
         return reward, np.maximum(screens[0], screens[1])
 
     def _shrink(self, screen: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        shrunk: NDArray[np.float32] = self._down @ screen.astype(np.float32) @ self._across
-        return np.rint(shrunk).astype(np.uint8)
+        areas: NDArray[np.float32] = self._down @ screen.astype(np.float32) @ self._across
+        shrunk: NDArray[np.uint8] = np.rint(areas / self._area).astype(np.uint8)
+        return shrunk
 
     def _read_memory(self, row: int) -> None:
         emulator = self._emulators[row]

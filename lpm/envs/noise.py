@@ -27,7 +27,7 @@ from gymnasium.vector.utils import batch_space
 from lpm.envs.noise_config import NoiseConfig
 from lpm.envs.noise_parts import Condition, IdleActions, Screen, Television
 from lpm.envs.noise_sources import Array, Source
-from lpm.envs.vector import Mask, Rewards, State, invalid_action
+from lpm.envs.vector import Mask, Rewards, State, invalid_action, row_seeds
 
 __all__ = ["Condition", "NoiseConfig", "NoisyEnv", "NoisyVectorEnv"]
 
@@ -235,8 +235,9 @@ class NoisyVectorEnv(VectorWrapper):
             return
         if seed is None:
             seed = int(np.random.SeedSequence().generate_state(1)[0])
+        seeds = row_seeds(seed, self.num_envs)
         for row in np.flatnonzero(rows).tolist():
-            own = seed + row if isinstance(seed, (int, np.integer)) else seed[row]
+            own = seeds[row]
             if own is not None:
                 self._tv.seed(row, int(own))
 

@@ -98,7 +98,7 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
         if options is not None and "reset_mask" in options:
             if not self.rngs:
                 raise ValueError("the first reset must be of all rows, got options={'reset_mask': ...}")
-            rows = _checked_mask(options["reset_mask"], self.num_envs)
+            rows = checked_mask(options["reset_mask"], self.num_envs)
         self._seed_rows(rows, seed)
         self._reset_rows(rows)
         self._pending[rows] = False
@@ -178,7 +178,7 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
             if saved.shape != array.shape:
                 raise ValueError(f"state[{name!r}]: expected shape {array.shape}, got {saved.shape}")
         everything = np.ones(self.num_envs, dtype=np.bool_)
-        selection = everything if rows is None else _checked_mask(rows, self.num_envs)
+        selection = everything if rows is None else checked_mask(rows, self.num_envs)
         for name, array in live.items():
             if rows is None:
                 array[...] = state[name]
@@ -196,14 +196,7 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
         return ()
 
     def _seed_rows(self, rows: Mask, seed: int | Sequence[int | None] | None) -> None:
-        if isinstance(seed, (int, np.integer)):
-            seeds: Sequence[int | None] = [int(seed) + row for row in range(self.num_envs)]
-        elif seed is None:
-            seeds = [None] * self.num_envs
-        else:
-            seeds = seed
-        if len(seeds) != self.num_envs:
-            raise ValueError(f"expected one seed for each of the {self.num_envs} rows, got {len(seeds)}")
+        seeds = row_seeds(seed, self.num_envs)
         first = not self.rngs
         if first:
             self.rngs = [np.random.default_rng(0) for _ in range(self.num_envs)]
@@ -287,7 +280,19 @@ def invalid_action(action: Any, space: gym.Space[Any]) -> ValueError:
     return ValueError(f"{expected}, got {came} (shape {array.shape}, dtype {array.dtype})")
 
 
-def _checked_mask(mask: Any, num_envs: int) -> Mask:
+def row_seeds(seed: int | Sequence[int | None] | None, num_envs: int) -> Sequence[int | None]:
+    """The seed of each row: `seed + row` for a number, None where there is none."""
+    if seed is None:
+        return [None] * num_envs
+    if isinstance(seed, (int, np.integer)):
+        return [int(seed) + row for row in range(num_envs)]
+    if len(seed) != num_envs:
+        raise ValueError(f"expected one seed for each of the {num_envs} rows, got {len(seed)}")
+    return seed
+
+
+def checked_mask(mask: Any, num_envs: int) -> Mask:
+    """The mask of rows to reset, after an error that says what was expected if it is not one."""
     if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (num_envs,):
         came = f"{mask.dtype} of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
         raise ValueError(f"expected reset_mask as a boolean array of shape ({num_envs},), got {came}")

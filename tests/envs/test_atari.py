@@ -119,8 +119,22 @@ def test_montezuma_reports_its_place() -> None:
 
 def test_area_matrix_averages() -> None:
     matrix = area_matrix(210, 84)
-    np.testing.assert_allclose(matrix.sum(axis=1), 1.0, rtol=1e-6)
-    np.testing.assert_allclose(matrix.sum(axis=0), 84 / 210, rtol=1e-5)
+    assert matrix[0, :4].tolist() == [2.0, 2.0, 1.0, 0.0]
+    np.testing.assert_array_equal(matrix.sum(axis=1), 5.0)
+    np.testing.assert_array_equal(matrix.sum(axis=0), 2.0)
+    np.testing.assert_array_equal(area_matrix(160, 84).sum(axis=1), 40.0)
+
+
+@pytest.mark.parametrize("backend", ["native", "ram"])
+def test_a_list_of_seeds_is_one_seed_per_row(backend: str) -> None:
+    settings: dict[str, Any] = {"game": "space_invaders", "noise": True, "backend": backend}
+    listed, counted = make(num_envs=3, **settings), make(num_envs=3, **settings)
+    np.testing.assert_array_equal(listed.reset(seed=[4, 5, 6])[0], counted.reset(seed=4)[0])
+    for _ in range(3):
+        idle = np.full(3, 6)
+        np.testing.assert_array_equal(listed.step(idle)[0], counted.step(idle)[0])
+    with pytest.raises(ValueError, match="expected one seed for each of the 3 rows, got 2"):
+        listed.reset(seed=[4, 5])
 
 
 @pytest.mark.parametrize(
@@ -133,12 +147,25 @@ def test_names(given: str, name: str) -> None:
 def test_bad_input_says_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"got 'space_invader'; did you mean space_invaders"):
         make(num_envs=1, game="space_invader")
-    with pytest.raises(ValueError, match=r"idle_actions must be at least 1 \(noise=True\), got 0"):
+    with pytest.raises(ValueError, match=r"idle_actions \(noise=True\) must be at least 1, got 0"):
         make(num_envs=1, game="pong", noise=True, idle_actions=0)
     with pytest.raises(ValueError, match="fit must be"):
         make(num_envs=1, game="pong", noise=True, fit="centre")
     with pytest.raises(ValueError, match="backend must be"):
         make(num_envs=1, game="pong", backend="fast")
+    for build in (make, partial(gymnasium.make, "lpm/Atari-v0")):
+        with pytest.raises(ValueError, match="noise must be False or True, got 'none'"):
+            build(game="pong", noise="none")
+    for backend in ("native", "ram"):
+        for settings, message in (
+            ({"num_envs": 0}, "num_envs must be at least 1, got 0"),
+            ({"max_episode_frames": 0}, "max_episode_frames must be at least 1, got 0"),
+            ({"noop_max": -1}, "noop_max must be at least 0, got -1"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                make(game="pong", backend=backend, **{"num_envs": 1, **settings})
+    with pytest.raises(ValueError, match=r"seeds in \[0, 2\*\*31\), got -1"):
+        make(num_envs=1, game="pong").reset(seed=-1)
     env = make(num_envs=1, game="pong", autoreset_mode=AutoresetMode.DISABLED, max_episode_frames=4)
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(np.array([0]))

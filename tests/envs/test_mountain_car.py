@@ -188,6 +188,10 @@ def test_bad_settings(settings_: dict[str, Any], message: str) -> None:
         MountainCarVector(**settings_)
 
 
+def test_numbers_serve_as_truth_values() -> None:
+    assert MountainCarVector(noise=1).single_observation_space == MountainCarVector(noise=True).single_observation_space
+
+
 @pytest.mark.parametrize(
     "actions",
     [
