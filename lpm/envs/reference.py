@@ -113,23 +113,25 @@ def table(folder: Path) -> str:
         "| environment | steps × seeds | cells visited | of | noise | return | other |",
         "|---|---|---|---|---|---|---|",
     ]
-    sources = set()
+    sources, versions = set(), set()
     for entry in list_envs():
         paths = sorted(folder.glob(f"{entry.name}_seed*.json"))
         runs = [json.loads(path.read_text()) for path in paths]
         if runs:
             lines.append(_row(entry, runs))
             sources |= {run["images_source"] for run in runs} - {"none"}
-    versions = _versions()
+            versions |= {", ".join(f"{name} {number}" for name, number in run["versions"].items()) for run in runs}
     lines += [
         "",
         "- Conditions of one environment that differ only in what is shown have equal rows: a random policy does not",
         "  look, and a seed gives it the same actions. Coverage lost to idle actions alone is the difference between",
         "  `mountain_car` and `mountain_car_idle`.",
         "- `maze`: of 2,176 cells in the paper's count, 1,876 can be reached by the centre of the agent.",
+        "- Atari: 8 rows of about 1,000 steps for each seed. The return counts episodes that ended within them, which",
+        "  favours short ones; the share of noise counts idle actions, not frames that the stack still carries.",
         "- Montezuma's cells are (x, y, room) triples; most of the 1,572,864 values never occur.",
         f"- Images: {'; '.join(sorted(sources)) or 'none'}.",
-        f"- Versions: {', '.join(f'{name} {number}' for name, number in versions.items())}.",
+        f"- Versions: {'; '.join(sorted(versions))}.",
         "",
     ]
     return "\n".join(lines)
