@@ -26,7 +26,7 @@ class Bonuses:
     """Instead, train each on one learnable and one noisy transition and show what it still pays for the noise."""
     seeds: int = 3
     """Seeds of the noise table."""
-    updates: int = 300
+    updates: int = 200
     """Updates per run of the noise table."""
     workers: int = 2
     """Worker processes of the noise table."""
@@ -59,15 +59,16 @@ def run(args: Sequence[str]) -> int:
 
 
 def _noise_table(options: Bonuses) -> int:
-    from lpm.core.registry import names
+    from lpm.core.registry import lookup, names
     from lpm.experiments import two_arms
     from lpm.experiments.runner import Job, run_jobs
     from lpm.report.two_arms import HEADER, table_rows, write_table
 
     console = Console(highlight=False)
+    chosen = [lookup(name).name for name in options.names or names()]
     jobs = []
     for seed in range(options.seeds):
-        for name in options.names or names():
+        for name in chosen:
             settings = {"experiment": "two_arms", "method": name, "seed": seed, "updates": options.updates}
             jobs.append(
                 Job(f"{name}, seed {seed}", options.out / name / f"seed_{seed}.json", settings, options.updates)

@@ -65,7 +65,8 @@ from lpm.experiments.runner import Job, run_jobs
 sys.path.insert(0, {here!r})
 from test_runner import linger
 if __name__ == "__main__":
-    run_jobs([Job("slow", Path({out!r}), {{"started": {started!r}}}, 1)], linger, workers=1, console=Console(quiet=True))
+    job = Job("slow", Path({out!r}), {{"started": {started!r}}}, 1)
+    run_jobs([job], linger, workers=1, console=Console(quiet=True))
 """
 
 
