@@ -124,7 +124,7 @@ def _mountain_cars() -> list[EnvEntry]:
 
 def _mazes() -> list[EnvEntry]:
     left, ahead, idle = (0,), (2,), (4,)
-    walk, watch = (ahead * 10, ahead * 10, left * 9, left * 9), (ahead, idle, idle, ahead)
+    walk, watch = (ahead * 22, left * 18, ahead * 6, left * 8, idle), (ahead, idle, idle, ahead)
     release = {"noise": "none", "sticky": 0.25, "width": 80, "height": 60}
     conditions: list[tuple[str, dict[str, Any], str, tuple[tuple[int, ...], ...]]] = [
         ("maze", {"noise": "none"}, "Three-room maze, 160x120 RGB, no noise", walk),
