@@ -99,14 +99,16 @@ class NoisyEnv(gym.Wrapper[Array, Any, Array, Any]):
             raise gym.error.ResetNeeded("call reset() before get_state()")
         observation, info = self._true
         state = {f"env.{key}": value for key, value in self.env.get_wrapper_attr("get_state")().items()}
-        state.update({f"info.{key}": np.asarray(value) for key, value in info.items()})
+        saved = {f"info.{key}": np.array(value) for key, value in info.items()}
+        state.update({key: value for key, value in saved.items() if value.dtype != object})
         return {**state, "noise_rng": self._tv.rng.state.copy(), "observation": np.array(observation)}
 
     def set_state(self, state: State) -> None:
         """Put back what `get_state` gave."""
         self.env.get_wrapper_attr("set_state")(_beneath(state, "env."))
         self._tv.rng.state[...] = state["noise_rng"]
-        info = {key: np.asarray(value).item() for key, value in _beneath(state, "info.").items()}
+        saved = {key: np.array(value) for key, value in _beneath(state, "info.").items()}
+        info = {key: value if value.ndim else value.item() for key, value in saved.items()}
         self._true = np.array(state["observation"], dtype=self.observation_space.dtype), info
 
 

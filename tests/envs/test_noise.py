@@ -292,6 +292,31 @@ def test_configs_that_do_not_fit(config: NoiseConfig, message: str) -> None:
         NoisyEnv(Counter(), config)
 
 
+class Detailed(MountainCar):
+    """Its info holds an array and a dict, as those of other environments do."""
+
+    def step(self, action: Any) -> Any:
+        *rest, info = super().step(action)
+        return *rest, {**info, "pose": np.arange(3.0), "episode": {"l": 1}}
+
+
+def test_a_single_environment_with_any_info_is_saved_and_restored() -> None:
+    env = NoisyEnv(Detailed(), ADDED)
+    env.reset(seed=0)
+    env.step(np.zeros(2, np.float32))
+    state = env.get_state()
+    assert all(value.dtype != object for value in state.values())
+    twice = []
+    for _ in range(2):
+        env.set_state(state)
+        watched, *_, info = env.step(np.ones(2, np.float32))
+        assert info["noise"]
+        assert isinstance(info["cell"], int)
+        assert info["pose"].tolist() == [0.0, 1.0, 2.0]
+        twice.append([*watched, *env.step(np.zeros(2, np.float32))[0]])
+    assert twice[0] == twice[1]
+
+
 def test_wrong_use_says_what_helps() -> None:
     with pytest.raises(ValueError, match="wrap the single environments in NoisyEnv"):
         NoisyVectorEnv(SyncVectorEnv([Counter]), NoiseConfig(added_actions=1, frozen=True))
