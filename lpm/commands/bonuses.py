@@ -42,10 +42,18 @@ def run(args: Sequence[str]) -> int:
     from lpm.core.registry import lookup, names
 
     console = Console(highlight=False)
+    status = 0
     for name in options.names or names():
-        entry = lookup(name)
-        summary = (entry.bonus.__doc__ or "").strip().splitlines()[0]
-        lines = [escape(summary)]
+        try:
+            entry = lookup(name)
+        except ValueError as problem:
+            if options.names:
+                raise
+            # another package's broken bonus must not hide the others
+            console.print(f"[bold red]{escape(name)}[/]", Padding(escape(str(problem)), (0, 0, 0, 4)), sep="\n")
+            status = 1
+            continue
+        lines = [escape(line) for line in (entry.bonus.__doc__ or "").strip().splitlines()[:1]]
         if entry.bonus.reference:
             lines.append(f"[dim]{escape(entry.bonus.reference)}[/]")
         if entry.bonus.variants:
@@ -55,7 +63,7 @@ def run(args: Sequence[str]) -> int:
             shown = ", ".join(f"{key}={value!r}" for key, value in defaults.items())
             lines.append(f"[dim]{escape(shown) or 'no fields'}[/]")
         console.print(f"[bold cyan]{escape(name)}[/]", Padding("\n".join(lines), (0, 0, 0, 4)), sep="\n")
-    return 0
+    return status
 
 
 def _noise_table(options: Bonuses) -> int:

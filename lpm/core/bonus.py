@@ -46,10 +46,13 @@ class IntrinsicReward(nn.Module):
         for name, value in sizes.items():
             if not isinstance(value, Integral) or value < 1:
                 raise ValueError(f"{name}: expected an integer of at least 1, got {value!r}")
+        given: Any = seed
+        if not isinstance(given, Integral) or not -(2**63) <= int(given) < 2**63:
+            raise ValueError(f"seed: expected an integer of 64 bits, got {seed!r}")
         self.spaces = spaces
-        self.num_envs = num_envs
-        self.rollout_steps = rollout_steps
-        self.generator = torch.Generator().manual_seed(seed)
+        self.num_envs = int(num_envs)
+        self.rollout_steps = int(rollout_steps)
+        self.generator = torch.Generator().manual_seed(int(seed))
         self._optimizers: dict[str, torch.optim.Optimizer] = {}
 
     # ---- the four verbs -----------------------------------------------------------------------------------
@@ -137,6 +140,8 @@ class IntrinsicReward(nn.Module):
         return torch.device("cpu") if tensor is None else tensor.device
 
     def _check(self, batch: Transitions) -> None:
+        if not isinstance(batch, Transitions):
+            raise ValueError(f"{type(self).__name__}: expected lpm.Transitions, got {type(batch).__name__}")
         for name in self.needs:
             if getattr(batch, name) is None:
                 raise ValueError(

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 import torch
@@ -71,7 +71,7 @@ def lookup(name: str) -> Entry:
     _load_builtins()
     if name not in _ENTRIES:
         for point in entry_points(group=GROUP, name=name):
-            bonus = point.load()
+            bonus = _load(point)
             # a module that also uses the decorator has registered itself by now, perhaps with defaults
             if name not in _ENTRIES or _ENTRIES[name].bonus is not bonus:
                 register(name)(bonus)
@@ -143,6 +143,16 @@ def resolve_device(device: str | torch.device) -> torch.device:
 
 def _address(bonus: type) -> str:
     return f"{bonus.__module__}.{bonus.__qualname__}"
+
+
+def _load(point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except Exception as error:  # whatever another package's import raises, its name belongs to the message
+        raise ValueError(
+            f"bonus {point.name!r}: its entry point {point.value!r} in group {GROUP!r} cannot be loaded: "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def _load_builtins() -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Discrete
@@ -10,6 +11,7 @@ from tiny_bonus import Tiny, TinyConfig
 
 import lpm
 from lpm import Spaces
+from lpm.cli import main
 from lpm.core import registry
 
 SPACES = Spaces(Box(-1, 1, (3,)), Discrete(2))
@@ -20,12 +22,13 @@ class Point:
     """An entry point of an installed package."""
 
     name: str
-    value: Any
+    target: Any
+    value: str = "their_package:Their"
     loads: int = 0
 
     def load(self) -> Any:
         self.loads += 1
-        return self.value() if callable(self.value) and not isinstance(self.value, type) else self.value
+        return self.target() if callable(self.target) and not isinstance(self.target, type) else self.target
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +79,27 @@ def test_an_entry_point_that_is_no_bonus(monkeypatch: pytest.MonkeyPatch, value:
     install(monkeypatch, Point("theirs", value))
     with pytest.raises(ValueError, match=r"register\('theirs'\): expected a subclass of IntrinsicReward, got"):
         lpm.make("theirs", SPACES)
+
+
+def test_an_entry_point_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise ModuleNotFoundError("No module named 'theirs'")
+
+    install(monkeypatch, Point("theirs", missing))
+    with pytest.raises(ValueError, match=r"bonus 'theirs': .*'lpm.bonuses' cannot be loaded: ModuleNotFoundError: No"):
+        lpm.make("theirs", SPACES)
+
+
+def test_the_list_goes_on_after_a_broken_package(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    undocumented = type("Undocumented", (Tiny,), {"__doc__": None})
+    install(monkeypatch, Point("a-broken-one", 3), Point("undocumented", undocumented))
+    assert main(["bonuses"]) == 1
+    shown = capsys.readouterr().out
+    assert "expected a subclass of IntrinsicReward, got 3" in " ".join(shown.split())
+    assert "undocumented" in shown
+    assert "Hou, An & Du 2026" in shown
 
 
 def test_our_names_are_not_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,6 +153,9 @@ def test_defaults_belong_to_the_name_then_the_variant_then_the_caller() -> None:
         ({"name": "tiny", "num_envs": 1.5}, r"num_envs: expected an integer of at least 1, got 1\.5"),
         ({"name": "tiny", "num_envs": 0}, "num_envs: expected an integer of at least 1, got 0"),
         ({"name": "tiny", "rollout_steps": -1}, "rollout_steps: expected an integer of at least 1, got -1"),
+        ({"name": "tiny", "seed": "x"}, "seed: expected an integer of 64 bits, got 'x'"),
+        ({"name": "tiny", "seed": 1.5}, r"seed: expected an integer of 64 bits, got 1\.5"),
+        ({"name": "tiny", "seed": 2**63}, "seed: expected an integer of 64 bits, got 9223372036854775808"),
     ],
 )
 def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
@@ -166,4 +193,6 @@ def test_seed_decides_the_weights_and_the_global_state_stays() -> None:
     weights = [lpm.make("tiny", SPACES, seed=seed).head.weight for seed in (1, 1, 2)]  # type: ignore[union-attr]
     assert torch.equal(weights[0], weights[1])  # type: ignore[arg-type]
     assert not torch.equal(weights[0], weights[2])  # type: ignore[arg-type]
+    numpys: Any = lpm.make("tiny", SPACES, seed=np.int64(1))  # type: ignore[arg-type]
+    assert torch.equal(weights[0], numpys.head.weight)  # type: ignore[arg-type]
     assert torch.equal(before, torch.get_rng_state())
