@@ -63,6 +63,8 @@ class Spaces:
         """The spaces of a single environment or of one member of a vector environment."""
         if hasattr(env, "single_observation_space"):
             return cls(env.single_observation_space, env.single_action_space)
+        if not hasattr(env, "observation_space"):
+            raise ValueError(f"Spaces.of: expected a Gymnasium environment, got {env!r}")
         return cls(env.observation_space, env.action_space)
 
     # ---- observations -------------------------------------------------------------------------------------

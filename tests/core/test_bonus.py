@@ -114,6 +114,8 @@ def test_every_verb_checks_the_block(verb: str) -> None:
     block.obs[1, 2, 0] = torch.nan
     with pytest.raises(ValueError, match=r"Transitions.obs\[1, 2, 0\]"):
         getattr(Tiny(SPACES), verb)(block)
+    with pytest.raises(ValueError, match=r"Tiny: expected lpm.Transitions, got Tensor"):
+        getattr(Tiny(SPACES), verb)(block.obs)
 
 
 @pytest.mark.parametrize("name", lpm.names())

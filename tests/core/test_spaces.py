@@ -75,6 +75,11 @@ def test_refuses_spaces(observation: object, action: object, message: str) -> No
         Spaces(observation, action)  # type: ignore[arg-type]
 
 
+def test_of_something_else() -> None:
+    with pytest.raises(ValueError, match=r"Spaces.of: expected a Gymnasium environment, got 'CartPole-v1'"):
+        Spaces.of("CartPole-v1")
+
+
 def test_of_single_and_vector_environments() -> None:
     action = Discrete(2)
     single = SimpleNamespace(observation_space=VECTOR, action_space=action)
