@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from lpm.nn.networks import Activation
 
@@ -97,15 +98,20 @@ class LPMConfig:
         expect(self.predict in ("next", "delta"), "predict", "'next' or 'delta'")
         expect(self.normalise in ("auto", "none", "standard", "scalar"), "normalise",
                "'auto', 'none', 'standard' or 'scalar'")  # fmt: skip
-        for name in ("queue_size", "buffer_size"):
+        expect(self.activation in get_args(Activation), "activation", f"one of {get_args(Activation)}")
+        for name in ("queue_size", "buffer_size", "features"):
             value = getattr(self, name)
             expect(value is None or value >= 1, name, "at least 1, or None")
         for name in ("warmup", "dynamics_steps", "error_steps", "error_every", "batch_size", "error_batch_size",
                      "error_outputs"):  # fmt: skip
             expect(getattr(self, name) >= 1, name, "at least 1")
         for name in ("dynamics_lr", "error_lr"):
-            expect(getattr(self, name) >= 0, name, "at least 0")
-        expect(self.error_floor is None or self.error_floor > 0, "error_floor", "more than 0, or None")
+            expect(0 <= getattr(self, name) < math.inf, name, "at least 0 and finite")
+        for name in ("exp_weight", "rnd_weight", "reward_scale"):
+            expect(math.isfinite(getattr(self, name)), name, "a finite number")
+        expect(self.reward_cap is None or math.isfinite(self.reward_cap), "reward_cap", "a finite number, or None")
+        floor = self.error_floor
+        expect(floor is None or 0 < floor < math.inf, "error_floor", "more than 0 and finite, or None")
         if self.buffer_size is not None and self.queue_size is not None and self.buffer_size < self.queue_size:
             raise ValueError(
                 f"LPMConfig.buffer_size: expected at least queue_size = {self.queue_size} "
