@@ -81,6 +81,8 @@ def run_jobs(
     if workers < 1:
         raise ValueError(f"workers: expected at least 1, got {workers}")
     todo = [job for job in jobs if load_result(job) is None]
+    for job in todo:  # a folder that cannot be written is noticed now, not after hours of work
+        job.path.parent.mkdir(parents=True, exist_ok=True)
     failures: list[str] = []
     if todo:
         with _bar(console) as progress:

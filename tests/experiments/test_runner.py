@@ -45,6 +45,12 @@ def test_a_failure_is_reported_and_does_not_stop_the_others(tmp_path: Path) -> N
     assert not (tmp_path / "0.json").exists()
 
 
+def test_a_folder_that_cannot_be_made_is_refused_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file, not a folder")
+    with pytest.raises(OSError, match="taken"):
+        run_jobs(jobs(tmp_path / "taken", (1,)), double, workers=1, console=quiet())
+
+
 def test_other_settings_are_never_mixed_in(tmp_path: Path) -> None:
     (tmp_path / "0.json").write_text(json.dumps({"settings": {"x": 7}, "y": 14}))
     with pytest.raises(ValueError, match=r"other settings \(x: 7 there, 1 now\); use another --out or delete it"):
