@@ -32,10 +32,16 @@ class Reproduce:
 
 def run(args: Sequence[str]) -> int:
     """Parse and run."""
-    return reproduce_mnist(tyro.cli(Reproduce, args=args, prog="lpm reproduce"))
+    options = tyro.cli(Reproduce, args=args, prog="lpm reproduce")
+    out = options.out or Path("runs") / f"mnist-{options.scale}"
+    try:
+        return reproduce_mnist(options, out)
+    except KeyboardInterrupt:
+        print(f"\nInterrupted. Finished runs are in {out}; the same command continues where this stopped.")
+        return 130
 
 
-def reproduce_mnist(options: Reproduce) -> int:
+def reproduce_mnist(options: Reproduce, out: Path) -> int:
     """Run what is missing, then write the report and print the table."""
     from lpm import data
     from lpm.experiments import mnist
@@ -45,8 +51,8 @@ def reproduce_mnist(options: Reproduce) -> int:
     console = Console()
     scale = mnist.scale_named(options.scale, options.seeds)
     methods = options.methods or tuple(mnist.METHODS)
-    out = options.out or Path("runs") / f"mnist-{options.scale}"
     digits = data.mnist("train")
+    data.mnist("test")  # every run evaluates on it: a bad file is an error of the command, not of each run
     jobs = []
     for seed in range(scale.seeds):
         for method in methods:
@@ -55,11 +61,7 @@ def reproduce_mnist(options: Reproduce) -> int:
                 Job(f"{method}, seed {seed}", out / "runs" / method / f"seed_{seed}.json", settings, scale.updates)
             )
     console.print(f"Noisy MNIST, {options.scale}: {len(methods)} methods × {scale.seeds} seeds, into {out}")
-    try:
-        results, failures = run_jobs(jobs, mnist.run, workers=options.workers, console=console)
-    except KeyboardInterrupt:
-        console.print(f"\nInterrupted. Finished runs are in {out}; the same command continues where this stopped.")
-        return 130
+    results, failures = run_jobs(jobs, mnist.run, workers=options.workers, console=console)
     if not results:
         console.print("[red]every run failed[/red]")
         return 1
@@ -68,6 +70,9 @@ def reproduce_mnist(options: Reproduce) -> int:
     for method, pool, *cells in rows:
         if pool == "training":
             table.add_row(method, *cells)
+    table.columns[1].no_wrap = True  # "determinis…" says less than a folded number
     console.print(table)
-    console.print(f"Results: {out}  (page: {out / 'index.html'}, held-out digits are in the page and in table.md)")
+    # not wrapped: a path that is cut in two cannot be copied
+    console.print(f"Results: {out}  (held-out digits are in the page and in table.md)", soft_wrap=True)
+    console.print(f"Page: {out / 'index.html'}", soft_wrap=True)
     return 1 if failures else 0
