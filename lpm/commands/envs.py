@@ -9,7 +9,6 @@ from pathlib import Path
 import tyro
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
 
 
 @dataclass(frozen=True)
@@ -30,13 +29,19 @@ def run(args: Sequence[str]) -> int:
     console = Console(highlight=False)
     entries = [find_env(name) for name in options.names] if options.names else list(list_envs())
     if options.render is not None:
+        for entry in entries:
+            if entry.missing:
+                console.print(f"[yellow]{entry.name} is not drawn:[/] {escape(entry.missing)}")
         for path in render_strips(options.render, [entry.name for entry in entries]):
             console.print(str(path))
         return 0
     for entry in entries:
         settings = "".join(f", {key}={value!r}" for key, value in entry.settings.items())
         lines = [escape(entry.what), f'[dim]gymnasium.make_vec("{entry.id}", num_envs=16{escape(settings)})[/]']
-        if entry.extra:
-            lines.append(f'[dim]needs pip install "lpm-exploration\\[{entry.extra}]"[/]')
-        console.print(f"[bold cyan]{escape(entry.name)}[/]", Padding("\n".join(lines), (0, 0, 0, 4)), sep="\n")
+        if entry.missing:
+            lines.append(f"[yellow]{escape(entry.missing)}[/]")
+        # soft_wrap: a call that is broken in two cannot be copied
+        console.print(
+            f"[bold cyan]{escape(entry.name)}[/]", *(f"    {line}" for line in lines), sep="\n", soft_wrap=True
+        )
     return 0
