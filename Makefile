@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 demo: setup
-	$(BIN)/lpm reproduce mnist --methods lpm lpm-paper lpm-release ama forward_error --seeds 3 --out $(DEMO)/mnist
+	$(BIN)/lpm reproduce mnist --methods lpm lpm-release ama forward_error --seeds 2 --out $(DEMO)/mnist
 
 lint: setup
 	$(BIN)/ruff check .

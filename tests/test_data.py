@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import http.server
 import io
+import os
 import struct
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 
 from lpm import data
 from lpm.data import DataError, ImageSet, digits, fetch, files, images, natural
+from lpm.files import write_atomic
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -122,14 +124,14 @@ def test_gzip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "new" / "file"
-    files.write_atomic(path, b"old")
+    write_atomic(path, b"old")
 
     def fail(_: int) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(files.os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="disk full"):
-        files.write_atomic(path, b"new")
+        write_atomic(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(path.parent.iterdir()) == [path]
 

@@ -17,8 +17,8 @@ class LPMConfig:
     """Settings of LPM. Sections and appendices are the paper's; "release" is the authors' published code."""
 
     form: Form = "log"
-    """Reward: "log" g − log(MSE + floor) (Eq. 3); "exp" exp(g) − MSE (release); "linear" g − MSE with g regressed
-    on the MSE (neither); "rnd" MSE − rnd_weight · max(g, 0) (release, Montezuma)."""
+    """Reward: "log" g − log(MSE + floor) (Eq. 3); "exp" η·exp(g) − (MSE + floor) (release, but for the floor);
+    "linear" g − MSE with g regressed on the MSE (neither); "rnd" MSE − rnd_weight · max(g, 0) (release, Montezuma)."""
     error_floor: float | None = None
     """Added to the MSE before the logarithm, in reward and target alike. None: 1e-6 for images, 1e-4 for vectors.
     Paper: none stated; release: 1e-6, in the target only."""

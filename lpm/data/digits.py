@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from lpm.data import fetch
-from lpm.data.files import cache_folder, data_folder, gunzip, parse_idx, read_verified, write_atomic
+from lpm.data.files import cache_folder, data_folder, gunzip, parse_idx, read_verified
 from lpm.data.images import Bytes, DataError, ImageSet, Split, announce, check_split, part
+from lpm.files import write_atomic
 
 FILES: dict[Split, tuple[str, str]] = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),

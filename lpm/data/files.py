@@ -1,4 +1,4 @@
-"""Reading and writing data files: checksums, idx format, atomic writes, the two folders."""
+"""Reading data files: checksums, idx format, the two folders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import hashlib
 import io
 import os
 import struct
-import uuid
 import zlib
 from pathlib import Path
 
@@ -34,22 +33,24 @@ def gunzip(raw: bytes) -> bytes:
     return content
 
 
-def read_content(path: Path) -> bytes:
-    """Content of a file, unpacked when the name ends in .gz."""
+def read_content(path: Path, expected: str | None = None) -> bytes:
+    """Content of a file, unpacked when the name ends in .gz; `expected` is its checksum, for the error message."""
     raw = path.read_bytes()
     if path.suffix != ".gz":
         return raw
     try:
         return gunzip(raw)
     except _UNREADABLE as error:
+        wanted = "" if expected is None else f" Expected sha256 {expected} of the unpacked content."
         raise DataError(
-            f"{path}: damaged gzip file ({error}; {len(raw)} bytes, sha256 {sha256(raw)}). {_advice(path)}"
+            f"{path}: damaged gzip file ({error}; found {len(raw)} packed bytes, sha256 {sha256(raw)}).{wanted} "
+            f"{_advice(path)}"
         ) from error
 
 
 def read_verified(path: Path, expected: str) -> bytes:
     """Content of a file (unpacked) whose SHA-256 must be ``expected``."""
-    content = read_content(path)
+    content = read_content(path, expected)
     found = sha256(content)
     if found != expected:
         raise DataError(
@@ -92,22 +93,6 @@ def parse_idx(raw: bytes, path: Path) -> Bytes:
     if len(raw) - start != size:
         raise DataError(f"{path}: dimensions {dims} need {size} bytes of data, got {len(raw) - start}")
     return np.frombuffer(raw, dtype=np.uint8, offset=start).reshape(dims)
-
-
-def write_atomic(path: Path, content: bytes) -> None:
-    """Write a file so that readers see the old state or the new one, never a half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Opened by us, not by mkstemp, so that the usual permissions apply and a cache can be shared.
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        with temporary.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def data_folder() -> Path | None:

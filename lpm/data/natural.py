@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from lpm.data import fetch
-from lpm.data.files import cache_folder, data_folder, missing_package, read_verified, sha256, write_atomic
+from lpm.data.files import cache_folder, data_folder, missing_package, read_verified, sha256
 from lpm.data.images import Bytes, DataError, ImageSet, Split, announce, check_split, part
+from lpm.files import write_atomic
 
 CIFAR10_NAMES = (
     *("airplane", "automobile", "bird", "cat", "deer"),
