@@ -1,0 +1,116 @@
+"""What an experiment shows, as plain data: per-seed scores and curves, the paper's numbers, the paper's claims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class PaperNumber:
+    """A number the paper reports."""
+
+    value: float
+    """The mean."""
+    std: float | None = None
+    """Its standard deviation over seeds, where the paper has one."""
+    place: str = ""
+    """Where it stands, e.g. "Table 2"."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """One cell of a table: a method in a condition, one number per seed."""
+
+    condition: str
+    """E.g. "deterministic"; its label is in `Evidence.conditions`."""
+    metric: str
+    """E.g. "coverage"; its label is in `Evidence.metrics`."""
+    method: str
+    """E.g. "lpm"; its label is in `Evidence.methods`."""
+    values: Mapping[int, float]
+    """Seed to value. Seeds are the unit of every statistic."""
+    paper: PaperNumber | None = None
+    """The paper's number for this cell."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A number over the course of training, one line per seed."""
+
+    condition: str
+    metric: str
+    method: str
+    steps: tuple[float, ...]
+    """The x axis, common to the seeds."""
+    runs: Mapping[int, tuple[float, ...]]
+    """Seed to values, each as long as `steps`."""
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """How often each cell of a grid was visited, averaged over seeds."""
+
+    condition: str
+    method: str
+    visits: NDArray[np.float64]
+    """(rows, columns), first row at the top; NaN where no agent can be."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A picture of the environment."""
+
+    caption: str
+    png: bytes
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A comparison that the paper states: `better` scores higher than `worse`."""
+
+    text: str
+    """In words, short."""
+    place: str
+    """Where the paper says it."""
+    condition: str
+    metric: str
+    better: str
+    worse: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything a report shows of one experiment."""
+
+    name: str
+    """Of the experiment, as in `lpm reproduce NAME`."""
+    title: str
+    place: str
+    """The paper's table or figure."""
+    about: tuple[str, ...]
+    """Paragraphs: what is measured, and how to read it."""
+    scale: str
+    """smoke, desk or paper."""
+    methods: Mapping[str, str]
+    """Method to label, in the order of tables and legends."""
+    conditions: Mapping[str, str]
+    """Condition to label."""
+    metrics: Mapping[str, str]
+    """Metric to label, the main one first."""
+    step_label: str = "environment steps"
+    """Of the curves' x axis."""
+    scores: tuple[Score, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    heatmaps: tuple[Heatmap, ...] = ()
+    frames: tuple[Frame, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What all runs have in common: agent, budget, mixing."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    """Files that were skipped and runs that failed, in words."""
