@@ -69,7 +69,7 @@ def run(args: Sequence[str]) -> int:
 def _noise_table(options: Bonuses) -> int:
     from lpm.core.registry import lookup, names
     from lpm.experiments import two_arms
-    from lpm.experiments.runner import Job, run_jobs
+    from lpm.sweeps import Job, run_jobs
     from lpm.report.two_arms import HEADER, table_rows, write_table
 
     console = Console(highlight=False)

@@ -45,7 +45,7 @@ def reproduce_mnist(options: Reproduce, out: Path) -> int:
     """Run what is missing, then write the report and print the table."""
     from lpm import data
     from lpm.experiments import mnist
-    from lpm.experiments.runner import Job, run_jobs
+    from lpm.sweeps import Job, run_jobs
     from lpm.report.mnist import HEADER, write_report
 
     console = Console()

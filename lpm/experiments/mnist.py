@@ -11,6 +11,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from lpm.core.registry import make
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.envs.mnist import Batch, Kind, NoisyMNIST
-from lpm.experiments.runner import Result, Tick
+from lpm.sweeps import Result, Tick
 
 BATCH = 32
 
@@ -101,8 +102,10 @@ def job_settings(method: str, seed: int, scale: Scale, digits: data.ImageSet) ->
     }
 
 
-def run(settings: dict[str, Any], tick: Tick, pools: Mapping[str, data.ImageSet] | None = None) -> Result:
-    """One method, one seed: train, evaluate every few updates, return the curves."""
+def run(
+    settings: dict[str, Any], tick: Tick, scratch: Path, pools: Mapping[str, data.ImageSet] | None = None
+) -> Result:
+    """One method, one seed: train, evaluate every few updates, return the curves. Too short to need checkpoints."""
     if pools is None:
         data.quiet()  # the process that started the runs has said what is used
         pools = {"training": data.mnist("train"), "heldout": data.mnist("test")}

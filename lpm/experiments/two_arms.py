@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from gymnasium.spaces import Box, Discrete
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.experiments.runner import Result, Tick
+from lpm.sweeps import Result, Tick
 
 DIM, ENVS, STEPS = 8, 16, 16
 SIGMA = 0.5
@@ -57,7 +58,7 @@ def run(method: str, seed: int, updates: int = 100, tick: Tick | None = None) ->
     return ArmCurves(method, seed, *curves)
 
 
-def run_job(settings: dict[str, Any], tick: Tick) -> Result:
+def run_job(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
     """One method and seed, for `run_jobs`."""
     curves = run(settings["method"], settings["seed"], settings["updates"], tick)
     return {"curves": dataclasses.asdict(curves)}

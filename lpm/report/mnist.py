@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lpm.experiments import mnist
-from lpm.experiments.runner import Result
+from lpm.sweeps import Result
 from lpm.files import write_atomic
 from lpm.report.page import Page, markdown_table
 

@@ -23,7 +23,7 @@ def pools() -> dict[str, ImageSet]:
 
 def run(method: str, seed: int, pools: dict[str, ImageSet], scale: mnist.Scale = SMOKE) -> dict[str, object]:
     settings = mnist.job_settings(method, seed, scale, pools["training"])
-    return {"settings": settings, **mnist.run(settings, lambda units: None, pools)}
+    return {"settings": settings, **mnist.run(settings, lambda units: None, Path(), pools)}
 
 
 def test_evaluates_from_step_zero_and_cuts_nothing(pools: dict[str, ImageSet]) -> None:

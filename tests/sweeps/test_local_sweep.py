@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from lpm.experiments.runner import Job, load_result, run_jobs
+from lpm.sweeps import Job, Tick, load_result, run_jobs
 
 
-def double(settings: dict[str, Any], tick: Callable[[int], None]) -> dict[str, Any]:
+def double(settings: dict[str, Any], tick: Tick, scratch: Path) -> dict[str, Any]:
     tick(1)
     if settings["x"] < 0:
         raise ValueError("negative")
@@ -52,7 +52,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_any_work(tmp_path: Path)
 
 
 def test_other_settings_are_never_mixed_in(tmp_path: Path) -> None:
-    (tmp_path / "0.json").write_text(json.dumps({"settings": {"x": 7}, "y": 14}))
+    (tmp_path / "0.json").write_text(json.dumps({"format": 1, "settings": {"x": 7}, "y": 14}))
     with pytest.raises(ValueError, match=r"other settings \(x: 7 there, 1 now\); use another --out or delete it"):
         run_jobs(jobs(tmp_path, (1,)), double, workers=1, console=quiet())
 
@@ -67,16 +67,16 @@ SWEEP = """
 import sys
 from pathlib import Path
 from rich.console import Console
-from lpm.experiments.runner import Job, run_jobs
+from lpm.sweeps import Job, run_jobs
 sys.path.insert(0, {here!r})
-from test_runner import linger
+from test_local_sweep import linger
 if __name__ == "__main__":
     job = Job("slow", Path({out!r}), {{"started": {started!r}}}, 1)
     run_jobs([job], linger, workers=1, console=Console(quiet=True))
 """
 
 
-def linger(settings: dict[str, Any], tick: Callable[[int], None]) -> dict[str, Any]:
+def linger(settings: dict[str, Any], tick: Tick, scratch: Path) -> dict[str, Any]:
     Path(settings["started"]).write_text(str(os.getpid()))
     for _ in range(600):
         tick(0)
