@@ -1,0 +1,173 @@
+"""What every adapter does: check its parts, build blocks from arrays, weigh replayed bonuses, account for returns."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.spaces import Dict
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from lpm.agents.errors import NonFiniteError
+from lpm.agents.mixer import MixerConfig, RewardMixer, scheduled
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+
+RECENT = 100  # episodes behind a reported return
+
+
+def missing(package: str, extra: str) -> ImportError:
+    """What to install before an adapter can be imported."""
+    return ImportError(
+        f'this adapter needs the package {package}, which is not installed: pip install "lpm-exploration[{extra}]"'
+    )
+
+
+# ---- spaces -----------------------------------------------------------------------------------------------
+def choose_spaces(
+    observation: gymnasium.Space[Any], action: gymnasium.Space[Any], obs_key: str | None = None
+) -> Spaces:
+    """The spaces a bonus sees: those of the environment, with one entry chosen from a Dict observation."""
+    if isinstance(observation, Dict):
+        known = sorted(observation.spaces)
+        if obs_key is None:
+            raise ValueError(f"obs_key: the observations are a Dict, expected the entry the bonus sees, one of {known}")
+        if obs_key not in observation.spaces:
+            raise ValueError(f"obs_key: expected one of {known}, got {obs_key!r}")
+        observation = observation.spaces[obs_key]
+    elif obs_key is not None:
+        raise ValueError(f"obs_key: expected None, because the observations are no Dict but {observation}")
+    return Spaces(observation, action)
+
+
+def choose(obs: Any, obs_key: str | None) -> Any:
+    """The part of an observation that the bonus sees."""
+    return obs if obs_key is None else obs[obs_key]
+
+
+# ---- checks -----------------------------------------------------------------------------------------------
+def check_bonus(bonus: IntrinsicReward, spaces: Spaces, num_envs: int) -> None:
+    """Refuse a bonus that was built for something else than what this adapter will give it."""
+    if not isinstance(bonus, IntrinsicReward):
+        raise ValueError(f"bonus: expected an lpm.IntrinsicReward, see lpm.make; got {type(bonus).__name__}")
+    for name in ("observation", "action"):
+        built, here = getattr(bonus.spaces, name), getattr(spaces, name)
+        # bounds may differ: wrappers that normalise change them, and the bonus keeps those it was built with
+        fits = built == here if name == "action" else (built.shape, built.dtype) == (here.shape, here.dtype)
+        if not fits:
+            raise ValueError(f"bonus: expected one built for the {name} space {here}, got one for {built}")
+    if bonus.episodic and bonus.num_envs != num_envs:
+        raise ValueError(
+            f"bonus: {type(bonus).__name__} keeps a memory per environment: expected num_envs={num_envs}, "
+            f"got {bonus.num_envs}"
+        )
+
+
+def check_mixer(config: MixerConfig) -> None:
+    """Refuse settings that only an agent with its own value heads can follow."""
+    if not isinstance(config, MixerConfig):
+        raise ValueError(f"mixer: expected an lpm.agents.MixerConfig, got {type(config).__name__}")
+    if config.heads != 1 or not config.episodic:
+        raise ValueError(
+            "mixer: expected heads=1 and episodic=True, because here one value function learns from the sum and ends "
+            f"with the episode; got heads={config.heads}, episodic={config.episodic}; lpm.agents.PPO has the others"
+        )
+
+
+def check_count(name: str, value: Any) -> int:
+    """An integer of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ValueError(f"{name}: expected an integer of at least 1, got {value!r}")
+    return int(value)
+
+
+def finite(raw: NDArray[np.float32], bonus: IntrinsicReward, step: int) -> NDArray[np.float32]:
+    """The bonus, refused if it is not a number everywhere."""
+    if not np.isfinite(raw).all():
+        raise NonFiniteError(f"bonus {type(bonus).__name__}", step, float(raw[~np.isfinite(raw)][0]))
+    return raw
+
+
+# ---- blocks -----------------------------------------------------------------------------------------------
+def as_tensor(values: ArrayLike | Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Values as a tensor of this type, without a copy where there is nothing to change."""
+    return torch.as_tensor(values, dtype=dtype, device=device)
+
+
+def make_block(
+    bonus: IntrinsicReward,
+    obs: ArrayLike | Tensor,
+    action: ArrayLike | Tensor,
+    next_obs: ArrayLike | Tensor,
+    *,
+    terminated: ArrayLike | Tensor,
+    truncated: ArrayLike | Tensor,
+    valid: ArrayLike | Tensor | None = None,
+    reward: ArrayLike | Tensor | None = None,
+    policy: ArrayLike | Tensor | None = None,
+) -> Transitions:
+    """(T, N, ...) arrays or tensors as a block of the types, and on the device, that the bonus expects.
+
+    Actions may come flattened; a trailing axis of 1 after discrete ones is dropped.
+    """
+    spaces, device = bonus.spaces, bonus.device
+    ended = as_tensor(terminated, torch.bool, device)
+    shape = tuple(ended.shape)
+    return Transitions(
+        obs=as_tensor(obs, spaces.obs_dtype, device).reshape(*shape, *spaces.obs_shape),
+        action=as_tensor(action, spaces.action_dtype, device).reshape(*shape, *spaces.action_shape),
+        next_obs=as_tensor(next_obs, spaces.obs_dtype, device).reshape(*shape, *spaces.obs_shape),
+        terminated=ended,
+        truncated=as_tensor(truncated, torch.bool, device),
+        valid=torch.ones_like(ended) if valid is None else as_tensor(valid, torch.bool, device),
+        reward=None if reward is None else as_tensor(reward, torch.float32, device),
+        policy=None if policy is None else as_tensor(policy, torch.float32, device),
+    )
+
+
+# ---- rewards ----------------------------------------------------------------------------------------------
+def replayed(mixer: RewardMixer, raw: Tensor, progress: float) -> Tensor:
+    """What the mixer makes of bonuses that it has met before: weighed, with its statistics left as they are."""
+    config = mixer.config
+    bonus = raw / mixer.std if config.normalise == "return_std" else raw
+    if config.clip is not None:
+        bonus = bonus.clamp(-config.clip, config.clip)
+    return bonus * scheduled(config.schedule, config.weight, config.final_weight, progress)
+
+
+class Returns:
+    """Recent returns of finished episodes, of the task's own reward and of the shaped one, kept apart."""
+
+    def __init__(self, num_envs: int) -> None:
+        self._running = np.zeros((2, num_envs))
+        self._recent: deque[tuple[float, float]] = deque(maxlen=RECENT)
+
+    def add(self, task: NDArray[Any], shaped: NDArray[Any], done: NDArray[np.bool_]) -> None:
+        """A (T, N) block of both rewards."""
+        for t in range(len(done)):
+            self._running += task[t], shaped[t]
+            for row in np.flatnonzero(done[t]):
+                self._recent.append((float(self._running[0, row]), float(self._running[1, row])))
+            self._running[:, done[t]] = 0.0
+
+    def means(self) -> dict[str, float]:
+        """Mean over the recent episodes; empty before the first has ended."""
+        if not self._recent:
+            return {}
+        task, shaped = np.mean(self._recent, axis=0)
+        return {"task_return": float(task), "shaped_return": float(shaped)}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything, as tensors."""
+        recent = torch.tensor(list(self._recent), dtype=torch.float64).reshape(-1, 2)
+        return {"running": torch.from_numpy(self._running.copy()), "recent": recent}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Put back what `state_dict` gave."""
+        self._running = state["running"].numpy().copy()
+        self._recent = deque(((a, b) for a, b in state["recent"].tolist()), maxlen=RECENT)
