@@ -32,11 +32,13 @@ class Tally:
 
     def start(self, index: int) -> None:
         """An attempt begins; what an earlier one did counts only if it is resumed."""
-        self.done[index] = 0
+        if index not in self.closed:
+            self.done[index] = 0
 
     def tick(self, index: int, units: int, resumed: bool) -> None:
-        """Work of a job."""
-        self.done[index] = min(self.done[index] + units, self.units[index])
+        """Work of a job. Ray's reports may come after the job's end."""
+        if index not in self.closed:
+            self.done[index] = min(self.done[index] + units, self.units[index])
         if not resumed:
             self.worked += units
 

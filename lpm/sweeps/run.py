@@ -15,6 +15,7 @@ from lpm.sweeps.job import Function, Job, Result, clean, finish, load_result
 from lpm.sweeps.local import run_local
 from lpm.sweeps.lock import BusyError, exclusive
 from lpm.sweeps.progress import Bar, Tally
+from lpm.sweeps.ray import run_ray
 
 LOCK = ".sweep.lock"
 
@@ -102,7 +103,8 @@ def _fail(failures: list[str], bar: Bar, job: Job, reason: str) -> None:
 def _events(
     todo: Sequence[Job], function: Function, workers: int, ray: str | None, retries: int
 ) -> Generator[Event, None, None]:
-    if ray is not None:
-        raise ValueError("ray: not available yet")
-    events = run_local(todo, function, min(workers, len(todo)), retries)
+    if ray is None:
+        events = run_local(todo, function, min(workers, len(todo)), retries)
+    else:
+        events = run_ray(todo, function, ray, workers, retries)
     return cast("Generator[Event, None, None]", events)
