@@ -1,0 +1,297 @@
+"""Statistics over seeds. A seed is the unit: one number per run, never one per step or episode.
+
+Strata are the tasks or conditions of a comparison; a bootstrap draws runs with replacement inside each of them.
+Every function that draws takes a generator, so a page made twice has the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+Floats = NDArray[np.float64]
+Statistic = Literal["mean", "iqm"]
+
+RESAMPLES = 10_000
+"""Bootstrap resamples and Monte Carlo permutations."""
+EXACT_LIMIT = 1 << 16
+"""A permutation test with at most this many arrangements looks at all of them."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A two-sided interval."""
+
+    low: float
+    high: float
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One cell of a table."""
+
+    n: int
+    """Seeds."""
+    mean: float
+    std: float | None
+    """Sample standard deviation (n - 1); None for one seed."""
+    iqm: float
+    mean_interval: Interval | None
+    """95 % bootstrap interval of the mean; None for one seed."""
+    iqm_interval: Interval | None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its interval; no interval when a stratum has one seed."""
+
+    value: float
+    interval: Interval | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A permutation test of "A scores higher than B"."""
+
+    difference: float
+    """Mean of A minus mean of B."""
+    p: float
+    """One-sided: how often chance alone gives a difference at least as large."""
+    paired: bool
+    exact: bool
+    """All arrangements were looked at, not a sample of them."""
+    smallest: float
+    """The smallest p that this number of seeds can give."""
+
+
+def numbers(values: ArrayLike, what: str = "values") -> Floats:
+    """A non-empty vector of finite numbers, or a ValueError that says what was wrong."""
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.ndim != 1 or vector.size == 0:
+        raise ValueError(f"{what}: expected a non-empty vector, got shape {vector.shape}")
+    bad = np.flatnonzero(~np.isfinite(vector))
+    if bad.size:
+        raise ValueError(f"{what}: expected finite numbers, got {vector[bad[0]]} at position {bad[0]}")
+    return vector
+
+
+def iqm(values: ArrayLike) -> float:
+    """Interquartile mean: the mean without the lowest and highest quarter, each rounded down (as in rliable).
+
+    >>> iqm([0, 1, 2, 3, 100])
+    2.0
+    """
+    return float(_iqm_rows(numbers(values)))
+
+
+def _iqm_rows(values: Floats) -> Floats:
+    count = values.shape[-1]
+    cut = count // 4
+    trimmed: Floats = np.sort(values, axis=-1)[..., cut : count - cut].mean(axis=-1)
+    return trimmed
+
+
+def summarise(values: ArrayLike, rng: np.random.Generator, resamples: int = RESAMPLES) -> Summary:
+    """Mean, standard deviation, IQM and the 95 % intervals of one cell."""
+    vector = numbers(values)
+    return Summary(
+        n=vector.size,
+        mean=float(vector.mean()),
+        std=float(vector.std(ddof=1)) if vector.size > 1 else None,
+        iqm=iqm(vector),
+        mean_interval=bootstrap_interval([vector], "mean", rng, resamples),
+        iqm_interval=bootstrap_interval([vector], "iqm", rng, resamples),
+    )
+
+
+def bootstrap_interval(
+    strata: Sequence[ArrayLike],
+    statistic: Statistic,
+    rng: np.random.Generator,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+) -> Interval | None:
+    """Percentile interval of a statistic of all strata's values together; None if a stratum has one seed."""
+    vectors = _strata(strata)
+    if min(v.size for v in vectors) < 2:
+        return None
+    drawn = np.concatenate([_resampled(v, rng, resamples) for v in vectors], axis=1)
+    return _percentiles(drawn.mean(axis=1) if statistic == "mean" else _iqm_rows(drawn), level)
+
+
+def aggregate(
+    strata: Sequence[ArrayLike], statistic: Statistic, rng: np.random.Generator, resamples: int = RESAMPLES
+) -> Estimate:
+    """A statistic of all strata's values together, with its stratified bootstrap interval."""
+    together = np.concatenate(_strata(strata))
+    value = float(together.mean()) if statistic == "mean" else iqm(together)
+    return Estimate(value, bootstrap_interval(strata, statistic, rng, resamples))
+
+
+def _strata(strata: Sequence[ArrayLike]) -> list[Floats]:
+    if not strata:
+        raise ValueError("strata: expected at least one, got none")
+    return [numbers(values, f"stratum {index}") for index, values in enumerate(strata)]
+
+
+def _resampled(vector: Floats, rng: np.random.Generator, resamples: int) -> Floats:
+    return vector[rng.integers(vector.size, size=(resamples, vector.size))]
+
+
+def _percentiles(draws: Floats, level: float) -> Interval:
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(low), float(high))
+
+
+def curve_band(runs: ArrayLike, rng: np.random.Generator, resamples: int = 1_000) -> tuple[Floats, Floats, Floats]:
+    """Mean over seeds at every step with its pointwise 95 % bootstrap band; `runs` is (seeds, steps).
+
+    One seed has no band: its low and high are NaN. So is everything at a step where a seed has no value yet (NaN).
+    """
+    values = np.asarray(runs, dtype=np.float64)
+    if values.ndim != 2 or values.shape[0] == 0:
+        raise ValueError(f"runs: expected (seeds, steps) with at least one seed, got shape {values.shape}")
+    if np.isinf(values).any():
+        raise ValueError("runs: expected finite numbers or NaN, got an infinity")
+    seeds = values.shape[0]
+    mean: Floats = values.mean(axis=0)
+    if seeds == 1:
+        none = np.full_like(mean, np.nan)
+        return mean, none, none.copy()
+    # A seed is drawn with its whole curve: one set of weights for all steps.
+    weights = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples) / seeds
+    low, high = np.quantile(weights @ values, [0.025, 0.975], axis=0)
+    return mean, low, high
+
+
+def probability_of_improvement(
+    ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike], rng: np.random.Generator, resamples: int = RESAMPLES
+) -> Estimate:
+    """How often a run of A beats a run of B on the same task; a tie counts half. Mean over the tasks.
+
+    >>> probability_of_improvement([[1, 2]], [[0, 2]], np.random.default_rng(0)).value
+    0.625
+    """
+    pairs = list(zip(_strata(ours), _strata(theirs), strict=True))
+    value = float(np.mean([_wins(a[None], b[None])[0] for a, b in pairs]))
+    if min(min(a.size, b.size) for a, b in pairs) < 2:
+        return Estimate(value, None)
+    draws = [_wins(_resampled(a, rng, resamples), _resampled(b, rng, resamples)) for a, b in pairs]
+    return Estimate(value, _percentiles(np.mean(draws, axis=0), 0.95))
+
+
+def _wins(a: Floats, b: Floats) -> Floats:
+    share: Floats = ((np.sign(a[:, :, None] - b[:, None, :]) + 1) / 2).mean(axis=(1, 2))
+    return share
+
+
+def performance_profile(
+    strata: Sequence[ArrayLike], thresholds: ArrayLike, rng: np.random.Generator, resamples: int = 1_000
+) -> tuple[Floats, Floats, Floats]:
+    """Share of runs that score above each threshold, with a pointwise 95 % band (NaN if a stratum has one seed)."""
+    vectors, tau = _strata(strata), numbers(thresholds, "thresholds")
+    value = _share_above(np.concatenate(vectors)[None], tau)[0]
+    if min(v.size for v in vectors) < 2:
+        none = np.full_like(value, np.nan)
+        return value, none, none.copy()
+    drawn = np.concatenate([_resampled(v, rng, resamples) for v in vectors], axis=1)
+    low, high = np.quantile(_share_above(drawn, tau), [0.025, 0.975], axis=0)
+    return value, low, high
+
+
+def _share_above(rows: Floats, tau: Floats) -> Floats:
+    return np.stack([(rows > t).mean(axis=1) for t in tau], axis=1)
+
+
+def permutation_test(
+    ours: Mapping[int, float],
+    theirs: Mapping[int, float],
+    rng: np.random.Generator,
+    paired: bool = True,
+    resamples: int = RESAMPLES,
+) -> Comparison:
+    """One-sided test of "A scores higher than B"; both map seed to score.
+
+    Paired: the sign of each seed's difference is flipped. When the two do not have the same seeds, or `paired` is
+    False, the runs are dealt anew to A and B instead.
+    """
+    paired = paired and set(ours) == set(theirs)
+    seeds = sorted(ours)
+    a = numbers([ours[seed] for seed in seeds], "scores of A")
+    b = numbers([theirs[seed] for seed in (seeds if paired else sorted(theirs))], "scores of B")
+    observed = float(a.mean() - b.mean())
+    count = arrangements(a.size, b.size, paired)
+    exact = count <= EXACT_LIMIT
+    if paired:
+        differences = a - b
+        if exact:
+            signs = 1 - 2 * ((np.arange(count)[:, None] >> np.arange(a.size)) & 1)
+        else:
+            signs = rng.choice((-1, 1), size=(resamples, a.size))
+        chance = (signs * differences).mean(axis=1)
+    else:
+        together = np.concatenate([a, b])
+        if exact:
+            chosen = np.array(list(combinations(range(together.size), a.size)))
+        else:
+            chosen = np.argsort(rng.random((resamples, together.size)), axis=1)[:, : a.size]
+        sums = together[chosen].sum(axis=1)
+        chance = sums / a.size - (together.sum() - sums) / b.size
+    # Equal arrangements differ in the last bits; they count as equal.
+    slack = 1e-12 * max(1e-300, float(np.abs(a).max()), float(np.abs(b).max()))
+    hits = int((chance >= observed - slack).sum())
+    p = hits / count if exact else (hits + 1) / (resamples + 1)
+    return Comparison(observed, p, paired, exact, 1 / count if exact else 1 / (resamples + 1))
+
+
+def arrangements(a: int, b: int, paired: bool) -> int:
+    """How many equally likely arrangements a permutation test of a against b seeds has."""
+    return 2**a if paired else math.comb(a + b, a)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's correction: p-values that hold for all claims together, in the given order.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    if any(not 0 <= p <= 1 for p in p_values):
+        raise ValueError(f"p_values: expected numbers from 0 to 1, got {list(p_values)}")
+    corrected = [0.0] * len(p_values)
+    worst = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        worst = max(worst, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = worst
+    return corrected
+
+
+def difference_interval(
+    values: ArrayLike, mean: float, std: float | None = None, n: int | None = None, level: float = 0.95
+) -> Interval | None:
+    """Welch's interval of (mean of `values`) - `mean`, where `mean` comes with its own std over n runs.
+
+    Without `std` the other mean is taken as exact, which makes it the t interval of our own mean. Without `n` it is
+    taken to come from as many runs as ours. None for one seed: there is nothing to estimate our spread from.
+    """
+    vector = numbers(values)
+    if vector.size < 2:
+        return None
+    runs = vector.size if n is None else n
+    ours = float(vector.var(ddof=1)) / vector.size
+    theirs = 0.0 if std is None or runs < 2 else std**2 / runs
+    difference = float(vector.mean()) - mean
+    if ours + theirs == 0:
+        return Interval(difference, difference)
+    freedom = (ours + theirs) ** 2 / (ours**2 / (vector.size - 1) + (theirs**2 / (runs - 1) if theirs else 0.0))
+    half = float(stats.t.ppf((1 + level) / 2, freedom)) * math.sqrt(ours + theirs)
+    return Interval(difference - half, difference + half)
