@@ -1,0 +1,267 @@
+"""TorchRL: a transform that puts a bonus into the reward, and the loss that lets the bonus learn.
+
+The keys are those of TorchRL's own RNDTransform: the bonus is written to ("next", "intrinsic_reward"). What the
+environment paid is kept in ("next", "extrinsic_reward"), and ("next", "reward") becomes the sum, so that GAE, computed
+after it, discounts the bonus like any reward.
+
+    bonus = lpm.make("lpm", spaces_of(env), num_envs=8, rollout_steps=128)
+    transform = IntrinsicTransform(bonus, MixerConfig(weight=0.5))
+    collector = Collector(env, policy, frames_per_batch=1024, total_frames=100_000, postproc=transform)
+    learn = IntrinsicLoss(transform)
+    for batch in collector:
+        advantage(batch)      # GAE, on the sum
+        ...                   # the epochs of ClipPPOLoss
+        learn(batch)          # once per batch
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lpm.adapters._common import check_bonus, check_count, check_mixer, finite, make_block, missing
+from lpm.agents.mixer import MixerConfig, RewardMixer
+from lpm.core.bonus import IntrinsicReward
+
+try:
+    from tensordict import TensorDict, TensorDictBase
+    from tensordict.utils import NestedKey
+    from torchrl.data.tensor_specs import TensorSpec, Unbounded
+    from torchrl.envs import Compose, Transform
+    from torchrl.objectives.common import LossModule
+
+    from lpm.adapters._torchrl_specs import plain_action, spaces_of
+except ImportError as error:
+    raise missing("torchrl", "torchrl") from error
+
+__all__ = ["IntrinsicLoss", "IntrinsicTransform", "spaces_of"]
+
+_ADVANTAGES = ("advantage", "value_target")
+
+
+class IntrinsicTransform(Transform):  # type: ignore[misc]
+    """Scores transitions with a bonus and mixes it into the reward.
+
+    As `Collector(postproc=...)`, or called on a collected batch before GAE, it scores a whole block at once: the fast
+    way. Appended to an environment, as RNDTransform is, it scores every step, those of `check_env_specs` too; it comes
+    after everything that changes observations or rewards, and an environment for evaluation does without it.
+
+    `state_dict()` holds all there is to continue: bonus, mixer and step counts.
+    """
+
+    def __init__(
+        self,
+        bonus: IntrinsicReward,
+        mixer: MixerConfig | None = None,
+        *,
+        in_keys: Sequence[NestedKey] = ("observation", "action"),
+        out_keys: Sequence[NestedKey] = ("intrinsic_reward", "extrinsic_reward"),
+        reward_key: NestedKey = "reward",
+        total_steps: int | None = None,
+    ) -> None:
+        """Reads observation and action, writes bonus and extrinsic reward, changes the reward.
+
+        `total_steps`, the environment steps of the whole run, is what a weight schedule goes by.
+        """
+        for name, keys, meaning in (
+            ("in_keys", in_keys, "observation and action"),
+            ("out_keys", out_keys, "bonus and extrinsic reward"),
+        ):
+            if isinstance(keys, str) or len(keys) != 2:
+                raise ValueError(f"{name}: expected two keys ({meaning}), got {keys!r}")
+        config = MixerConfig() if mixer is None else mixer
+        check_mixer(config)
+        if config.schedule != "constant":
+            check_count("total_steps", total_steps)
+        super().__init__(in_keys=list(in_keys), out_keys=list(out_keys))
+        check_bonus(bonus, bonus.spaces, bonus.num_envs)
+        self.bonus = bonus
+        self.mixer = RewardMixer(config, bonus.num_envs)
+        self.reward_key = reward_key
+        self.total_steps = total_steps
+        self.steps = 0
+        """Environment steps scored so far."""
+        self.learnt = 0
+        """Steps scored when the bonus last learnt."""
+        self._placed = False
+
+    # ---- the two ways in ----------------------------------------------------------------------------------
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """A collected batch (*environments, T) with the bonus in its reward; the batch given stays as it was."""
+        after = tensordict.get("next", None)
+        if after is None or tensordict.ndim < 1:
+            raise ValueError(
+                "IntrinsicTransform: expected a batch with a time dimension and a 'next' entry, as a Collector gives, "
+                f"got batch size {tuple(tensordict.batch_size)} and keys {sorted(map(str, tensordict.keys()))}"
+            )
+        if self.out_keys[0] in after.keys(True):
+            raise ValueError(
+                f"IntrinsicTransform: the batch already has ('next', {self.out_keys[0]!r}); use the transform once, in "
+                "the environment or as postproc"
+            )
+        if not self.training:  # as TorchRL leaves what it appends
+            raise ValueError(
+                "IntrinsicTransform: a replay buffer shows transitions again and out of order; use "
+                "Collector(postproc=transform), or append it to the environment"
+            )
+        for key in _ADVANTAGES:
+            if tensordict.get(key, None) is not None:
+                raise ValueError(
+                    f"IntrinsicTransform: the batch already has {key!r}; add the bonus first, compute GAE after it"
+                )
+        if ("collector", "mask") in tensordict.keys(True):
+            raise ValueError(
+                "IntrinsicTransform: expected rows of environments, got padded trajectories; use split_trajs=False"
+            )
+        paid = tensordict.clone(recurse=False)  # a Collector goes on writing into the batch it gave
+        block, after = (td.reshape(-1, td.batch_size[-1]).transpose(0, 1) for td in (tensordict, after))
+        self._pay(block, after, paid.get("next"), lambda mixed: mixed.T.reshape(*tensordict.batch_size, 1))
+        return paid
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        """Score one step of an environment."""
+        if not self._placed:
+            self._check_placement()
+        block, after = (td.reshape(1, -1) for td in (tensordict, next_tensordict))
+        self._pay(block, after, next_tensordict, lambda mixed: mixed.reshape(*next_tensordict.batch_size, 1))
+        return next_tensordict
+
+    def transform_reward_spec(self, reward_spec: TensorSpec) -> TensorSpec:
+        """Bonus and extrinsic reward are shaped like the reward."""
+        paid = reward_spec[self.reward_key]
+        for key in self.out_keys:
+            reward_spec[key] = Unbounded(shape=paid.shape, device=paid.device, dtype=torch.float32)
+        return reward_spec
+
+    # ---- scoring ------------------------------------------------------------------------------------------
+    def _pay(
+        self,
+        block: TensorDictBase,
+        after: TensorDictBase,
+        target: TensorDictBase,
+        shaped: Callable[[Tensor], Tensor],
+    ) -> None:
+        """Score a (T, N) block and write the rewards into `target`, brought into its shape."""
+        length, envs = block.batch_size
+        if envs != self.bonus.num_envs:
+            raise ValueError(f"IntrinsicTransform: expected {self.bonus.num_envs} environments, got {envs}")
+        observation_key, action_key = self.in_keys
+        extrinsic = _column(after, self.reward_key)[..., 0].float()
+        terminated = after.get("terminated", after.get("done"))
+        truncated = after.get("truncated", torch.zeros_like(terminated))
+        stepped = block.get("_step", None)  # TorchRL's mark of environments that were not stepped
+        transitions = make_block(
+            self.bonus,
+            _column(block, observation_key),
+            plain_action(_column(block, action_key), self.bonus.spaces, 2),
+            _column(after, observation_key),
+            terminated=terminated[..., 0],
+            truncated=truncated[..., 0],
+            valid=None if stepped is None else stepped.reshape(length, envs),
+            reward=extrinsic,
+            policy=_policy(block) if "policy" in self.bonus.needs else None,
+        )
+        raw = finite(self.bonus.step(transitions).cpu().numpy(), self.bonus, self.steps)
+        valid = transitions.valid.cpu().numpy()
+        progress = 0.0 if self.total_steps is None else self.steps / self.total_steps
+        streams = self.mixer.mix(extrinsic.cpu().numpy(), raw, valid, progress)
+        self.steps += int(valid.sum())
+        device = extrinsic.device
+        target.set(self.out_keys[1], target.get(self.reward_key).clone())
+        target.set(self.out_keys[0], shaped(torch.from_numpy(streams.bonus).to(device)))
+        target.set(self.reward_key, shaped(torch.from_numpy(streams.rewards[0]).to(device)))
+
+    def _check_placement(self) -> None:
+        """Within a step later transforms have changed the last observation but not yet the next one."""
+        container = self.__dict__.get("_container")
+        compose = None if container is None else container()
+        if isinstance(compose, Compose):
+            later = list(compose.transforms)
+            later = later[next(i for i, transform in enumerate(later) if transform is self) + 1 :]
+            for transform in later:
+                changed = {*self.in_keys[:1], self.reward_key} & set(transform.out_keys or ())
+                if changed:
+                    raise ValueError(
+                        f"IntrinsicTransform: {type(transform).__name__} comes after it and changes "
+                        f"{sorted(map(str, changed))}; append IntrinsicTransform after {type(transform).__name__}"
+                    )
+        self._placed = True
+
+    # ---- state --------------------------------------------------------------------------------------------
+    def get_extra_state(self) -> dict[str, Any]:
+        """Mixer and counts; the bonus is a module of its own."""
+        return {"mixer": self.mixer.state_dict(), "steps": self.steps, "learnt": self.learnt}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Put back what `get_extra_state` gave."""
+        self.mixer.load_state_dict(state["mixer"])
+        self.steps, self.learnt = state["steps"], state["learnt"]
+
+
+class IntrinsicLoss(LossModule):  # type: ignore[misc]
+    """Where the bonus learns: called once per collected batch, as RNDLoss is for RND.
+
+    A bonus owns its optimisers, so the call takes the gradient steps itself. What it returns are numbers to log,
+    named "intrinsic_...", that carry no gradient; it has no parameters for another optimiser to move.
+    """
+
+    @dataclass
+    class _AcceptedKeys:
+        """Keys that `set_keys` may change."""
+
+        intrinsic_reward: NestedKey = ("next", "intrinsic_reward")
+
+    default_keys = _AcceptedKeys
+    tensor_keys: _AcceptedKeys
+    out_keys: Sequence[str] = ()
+
+    def __init__(self, transform: IntrinsicTransform) -> None:
+        super().__init__()
+        if not isinstance(transform, IntrinsicTransform):
+            raise ValueError(f"IntrinsicLoss: expected an IntrinsicTransform, got {type(transform).__name__}")
+        # past nn.Module's registration: the transform alone owns the bonus's parameters and state
+        self.__dict__["transform"] = transform
+
+    def _forward_value_estimator_keys(self, **kwargs: Any) -> None:
+        """There is no value estimator."""
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Let the bonus learn from what the transform has shown it."""
+        transform: IntrinsicTransform = self.__dict__["transform"]
+        key = self.tensor_keys.intrinsic_reward
+        if tensordict.get(key, None) is None:
+            raise ValueError(
+                f"IntrinsicLoss: the batch has no {key!r}; use its IntrinsicTransform as Collector(postproc=...) or in "
+                "the environment"
+            )
+        if transform.steps == transform.learnt:
+            raise ValueError(
+                "IntrinsicLoss: its transform has seen nothing new; call it once per collected batch, not per "
+                "minibatch, and with environments in other processes use Collector(postproc=transform)"
+            )
+        metrics = transform.bonus.update()
+        transform.learnt = transform.steps
+        return TensorDict({f"intrinsic_{name}": value for name, value in metrics.items()}, batch_size=[])
+
+
+def _column(tensordict: TensorDictBase, key: NestedKey) -> Tensor:
+    value = tensordict.get(key, None)
+    if not isinstance(value, Tensor):
+        known = sorted(str(k) for k in tensordict.keys(True, True))
+        raise ValueError(f"IntrinsicTransform: expected a tensor under {key!r}, found {known}; see in_keys, reward_key")
+    return value
+
+
+def _policy(block: TensorDictBase) -> Tensor:
+    """The policy's parameters as a ProbabilisticActor leaves them: logits, or loc and scale."""
+    logits: Tensor | None
+    logits, loc, scale = (block.get(key, None) for key in ("logits", "loc", "scale"))
+    if logits is not None:
+        return logits.flatten(2)
+    if loc is None or scale is None:
+        raise ValueError("IntrinsicTransform: the bonus needs the policy: expected 'logits', or 'loc' and 'scale'")
+    return torch.cat([loc.flatten(2), scale.flatten(2).log()], dim=-1)
