@@ -68,6 +68,12 @@ def check_bonus(bonus: IntrinsicReward, spaces: Spaces, num_envs: int) -> None:
         )
 
 
+def check_num_envs(bonus: IntrinsicReward, num_envs: int) -> None:
+    """Refuse a bonus sized for another number of environments: its queues and filters would be of the wrong length."""
+    if bonus.num_envs != num_envs:
+        raise ValueError(f"bonus: expected one built with num_envs={num_envs}, got num_envs={bonus.num_envs}")
+
+
 def check_mixer(config: MixerConfig) -> None:
     """Refuse settings that only an agent with its own value heads can follow."""
     if not isinstance(config, MixerConfig):
@@ -171,3 +177,54 @@ class Returns:
         """Put back what `state_dict` gave."""
         self._running = state["running"].numpy().copy()
         self._recent = deque(((a, b) for a, b in state["recent"].tolist()), maxlen=RECENT)
+
+
+# ---- steps ------------------------------------------------------------------------------------------------
+class Steps:
+    """Steps of N environments, one after the other, until they are taken as a block."""
+
+    FIELDS = ("obs", "action", "next_obs", "reward", "terminated", "truncated")
+
+    def __init__(self, spaces: Spaces) -> None:
+        seen = np.uint8 if spaces.obs_dtype == torch.uint8 else np.float32
+        acted = np.float32 if spaces.action_kind == "continuous" else np.int64
+        self._types: tuple[type, ...] = (seen, acted, seen, np.float64, np.bool_, np.bool_)
+        self._rows: list[tuple[NDArray[Any], ...]] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def append(
+        self,
+        obs: ArrayLike,
+        action: ArrayLike,
+        next_obs: ArrayLike,
+        reward: ArrayLike,
+        terminated: ArrayLike,
+        truncated: ArrayLike,
+    ) -> None:
+        """One step of all environments; arrays are copied."""
+        values = (obs, action, next_obs, reward, terminated, truncated)
+        self._rows.append(tuple(np.array(v, dtype=t) for v, t in zip(values, self._types, strict=True)))
+
+    def take(self, bonus: IntrinsicReward) -> Transitions:
+        """All steps since the last time, as a block."""
+        fields = dict(zip(self.FIELDS, map(np.stack, zip(*self._rows, strict=True)), strict=True))
+        self.clear()
+        return make_block(bonus, **fields)
+
+    def clear(self) -> None:
+        """Forget them."""
+        self._rows.clear()
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The steps that wait to be taken, as tensors."""
+        if not self._rows:
+            return {}
+        columns = map(np.stack, zip(*self._rows, strict=True))
+        return {name: torch.from_numpy(column) for name, column in zip(self.FIELDS, columns, strict=True)}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Put back what `state_dict` gave."""
+        columns = [state[name].numpy() for name in self.FIELDS] if state else []
+        self._rows = [tuple(row) for row in zip(*columns, strict=True)]

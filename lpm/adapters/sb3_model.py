@@ -1,0 +1,124 @@
+"""What a bonus needs to know of a Stable-Baselines3 model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.utils import obs_as_tensor
+from torch import Tensor
+
+from lpm.adapters._common import check_bonus, check_num_envs, choose_spaces
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.registry import make
+from lpm.core.spaces import Spaces
+
+
+def spaces_of(model: BaseAlgorithm, obs_key: str | None = None) -> Spaces:
+    """The spaces of a model's environment; `obs_key` names the entry of Dict observations that the bonus sees."""
+    return choose_spaces(model.observation_space, model.action_space, obs_key)
+
+
+def make_bonus(name: str, model: BaseAlgorithm, *, obs_key: str | None = None, **settings: Any) -> IntrinsicReward:
+    """`lpm.make` with the spaces, environments and, if it is on-policy, the block size of a model."""
+    settings.setdefault("num_envs", model.n_envs)
+    if isinstance(model, OnPolicyAlgorithm):
+        settings.setdefault("rollout_steps", model.n_steps)
+    return make(name, spaces_of(model, obs_key), **settings)
+
+
+def check_model(model: BaseAlgorithm, bonus: IntrinsicReward, obs_key: str | None) -> None:
+    """Refuse a bonus that does not belong to this model, and environments whose raw observations are out of reach."""
+    check_bonus(bonus, spaces_of(model, obs_key), model.n_envs)
+    check_num_envs(bonus, model.n_envs)
+    if "policy" in bonus.needs:
+        raise ValueError(
+            f"bonus: {type(bonus).__name__} needs the policy's parameters, which Stable-Baselines3 does not keep; "
+            "use lpm.agents.PPO"
+        )
+    normalise = model.get_vec_normalize_env()
+    if normalise is not None:
+        raw = choose_spaces(normalise.observation_space, model.action_space, obs_key).observation
+        if raw.shape != bonus.spaces.observation.shape:
+            raise ValueError(
+                f"VecNormalize: expected it around all wrappers that change observations, got {raw.shape} in it and "
+                f"{bonus.spaces.observation.shape} at the model"
+            )
+
+
+def progress(model: BaseAlgorithm) -> float:
+    """The share of the planned steps that is done."""
+    return min(model.num_timesteps / max(model._total_timesteps, 1), 1.0)
+
+
+def time_limits(infos: list[dict[str, Any]]) -> NDArray[np.bool_]:
+    """(N,): which episodes were cut by a time limit."""
+    return np.array([bool(info.get("TimeLimit.truncated", False)) for info in infos])
+
+
+def raw_obs(model: BaseAlgorithm, obs: Any) -> Any:
+    """The observations that a step or reset has just returned, as they were before VecNormalize."""
+    normalise = model.get_vec_normalize_env()
+    return obs if normalise is None else normalise.get_original_obs()
+
+
+def raw_reward(model: BaseAlgorithm, reward: NDArray[Any]) -> NDArray[Any]:
+    """The rewards of the last step, as they were before VecNormalize."""
+    normalise = model.get_vec_normalize_env()
+    return reward if normalise is None else normalise.get_original_reward()
+
+
+def final_obs(model: BaseAlgorithm, info: dict[str, Any]) -> Any:
+    """The last observation of an episode, as it was before VecNormalize."""
+    final = info.get("terminal_observation")
+    if final is None:
+        raise ValueError(
+            "expected info['terminal_observation'] at the end of an episode, as Stable-Baselines3's vector "
+            f"environments give it, got {sorted(info)}"
+        )
+    normalise = model.get_vec_normalize_env()
+    return final if normalise is None else normalise.unnormalize_obs(final)
+
+
+# ---- the critic -------------------------------------------------------------------------------------------
+# Asked exactly as collect_rollouts asks it, one row for a final observation and all rows for the last ones, so that
+# what comes out is bit for bit what the model computed itself.
+@torch.no_grad()
+def time_limit_bonus(
+    model: OnPolicyAlgorithm, dones: NDArray[np.bool_], infos: list[dict[str, Any]], states: Any
+) -> NDArray[np.float32]:
+    """(N,): what `collect_rollouts` adds to the rewards of episodes cut by a time limit, γ V(final observation).
+
+    `states` are the recurrent states after the step, None without any.
+    """
+    added = np.zeros(len(dones), dtype=np.float32)
+    for row in np.flatnonzero(dones & time_limits(infos)):
+        obs = model.policy.obs_to_tensor(infos[row]["terminal_observation"])[0]
+        if states is None:
+            value = model.policy.predict_values(obs)[0]
+        else:
+            hidden, cell = (state[:, row : row + 1, :].contiguous() for state in states.vf)
+            going_on = torch.zeros(1, device=model.device)
+            value = _recurrent_values(model, obs, (hidden, cell), going_on)[0]
+        added[row] = (model.gamma * value).item()
+    return added
+
+
+@torch.no_grad()
+def last_values(model: OnPolicyAlgorithm) -> Tensor:
+    """(N, 1): the values of the observations that follow a rollout."""
+    obs = obs_as_tensor(model._last_obs, model.device)  # type: ignore[arg-type]
+    states = getattr(model, "_last_lstm_states", None)
+    if states is None:
+        return model.policy.predict_values(obs)
+    starts = torch.tensor(model._last_episode_starts, dtype=torch.float32, device=model.device)
+    return _recurrent_values(model, obs, states.vf, starts)
+
+
+def _recurrent_values(model: Any, obs: Any, states: Any, starts: Tensor) -> Tensor:
+    values: Tensor = model.policy.predict_values(obs, states, starts)
+    return values

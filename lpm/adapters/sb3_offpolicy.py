@@ -1,0 +1,224 @@
+"""A bonus in Stable-Baselines3's off-policy algorithms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.common.type_aliases import DictReplayBufferSamples, ReplayBufferSamples
+from stable_baselines3.common.vec_env import VecNormalize
+from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
+from torch import Tensor
+
+from lpm.adapters._common import Returns, Steps, check_count, check_mixer, choose, finite, make_block, replayed
+from lpm.adapters.sb3_model import check_model, progress, time_limits
+from lpm.adapters.sb3_onpolicy import record
+from lpm.agents.mixer import MixerConfig, RewardMixer
+from lpm.core.bonus import IntrinsicReward
+
+Samples = ReplayBufferSamples | DictReplayBufferSamples
+
+
+class IntrinsicReplayBuffer:
+    """Around the replay buffer of SAC, TD3, DDPG, DQN, TQC or QR-DQN: pays the bonus when transitions are sampled.
+
+    Stored transitions keep the task's reward; each sample is scored with the bonus as it is now, on raw observations,
+    and the critic sees (normalised) reward + β · bonus. New transitions are shown to the bonus once, in order, in
+    blocks of `update_every` steps, each followed by an update.
+
+    `save_replay_buffer` saves the buffer inside, as Stable-Baselines3 alone would.
+    """
+
+    def __init__(
+        self,
+        model: OffPolicyAlgorithm,
+        inner: ReplayBuffer,
+        bonus: IntrinsicReward,
+        mixer: MixerConfig,
+        update_every: int,
+        obs_key: str | None,
+    ) -> None:
+        self.model = model
+        self.inner = inner
+        self.bonus = bonus
+        self.mixer = RewardMixer(mixer, bonus.num_envs)
+        self.update_every = update_every
+        self.obs_key = obs_key
+        self.returns = Returns(bonus.num_envs)
+        self.updates = 0
+        """Updates of the bonus so far."""
+        self._steps = Steps(bonus.spaces)
+        self._since_update = 0
+        self._seen = False
+
+    @classmethod
+    def attach(
+        cls,
+        model: BaseAlgorithm,
+        bonus: IntrinsicReward,
+        mixer: MixerConfig | None = None,
+        *,
+        update_every: int | None = None,
+        obs_key: str | None = None,
+    ) -> IntrinsicReplayBuffer:
+        """Put a bonus into a model, which keeps it until `detach`.
+
+        `update_every`: steps of each environment between two updates of the bonus, its `rollout_steps` if left out;
+        `obs_key`: the entry of Dict observations that the bonus sees.
+        """
+        if not isinstance(model, OffPolicyAlgorithm):
+            raise ValueError(
+                f"IntrinsicReplayBuffer: expected an off-policy algorithm, got {type(model).__name__}; use "
+                "model.learn(..., callback=IntrinsicCallback(bonus, mixer)) instead"
+            )
+        if isinstance(model.replay_buffer, cls):
+            raise ValueError("IntrinsicReplayBuffer: this model has a bonus already; detach() that one first")
+        config = MixerConfig() if mixer is None else mixer
+        check_mixer(config)
+        check_model(model, bonus, obs_key)
+        inner = check_replay(model.replay_buffer, bonus)
+        every = bonus.rollout_steps if update_every is None else check_count("update_every", update_every)
+        buffer = cls(model, inner, bonus, config, every, obs_key)
+        model.replay_buffer = buffer  # type: ignore[assignment]
+        return buffer
+
+    def detach(self) -> None:
+        """Give the model back its own buffer."""
+        self.model.replay_buffer = self.inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def __reduce__(self) -> Any:
+        return self.inner.__reduce_ex__(4)
+
+    # ---- what Stable-Baselines3 calls ---------------------------------------------------------------------
+    def add(
+        self,
+        obs: Any,
+        next_obs: Any,
+        action: NDArray[Any],
+        reward: NDArray[Any],
+        done: NDArray[Any],
+        infos: list[dict[str, Any]],
+    ) -> None:
+        """Store one step of all environments: raw observations, true successors, the task's reward."""
+        self.inner.add(obs, next_obs, action, reward, done, infos)
+        ended = np.asarray(done, dtype=np.bool_)
+        cut = ended & time_limits(infos)
+        seen, successor = choose(obs, self.obs_key), choose(next_obs, self.obs_key)
+        executed = self._executed(torch.as_tensor(action)).numpy()
+        self._steps.append(seen, executed, successor, reward, ended & ~cut, cut)
+        self._since_update += 1
+        if self._since_update == self.update_every:
+            self._observe(update=True)
+
+    def sample(self, batch_size: int, env: VecNormalize | None = None) -> Samples:
+        """A batch whose rewards are those of the task, normalised if `env` does so, plus the weighted bonus."""
+        if not self._seen and len(self._steps):
+            # the scale of the bonus is known from the first sample on
+            self._observe(update=False)
+        samples: Samples = self.inner.sample(batch_size, env=None)
+        ended = samples.dones.view(1, -1) > 0
+        block = make_block(
+            self.bonus,
+            choose(samples.observations, self.obs_key).unsqueeze(0),
+            self._executed(samples.actions).unsqueeze(0),
+            choose(samples.next_observations, self.obs_key).unsqueeze(0),
+            terminated=ended,
+            truncated=torch.zeros_like(ended),
+            # a buffer that saves memory has the observation after the reset in the place of a final one
+            valid=~ended if self.inner.optimize_memory_usage else None,
+            reward=samples.rewards.view(1, -1),
+        )
+        weighted = replayed(self.mixer, self.bonus.score(block), progress(self.model)).view(-1, 1)
+        task = samples.rewards
+        if env is not None:
+            task = _through(env.normalize_reward, task)
+            samples = samples._replace(
+                observations=_through(env.normalize_obs, samples.observations),
+                next_observations=_through(env.normalize_obs, samples.next_observations),
+            )
+        return samples._replace(rewards=self.mixer.config.extrinsic_weight * task + weighted.to(task.device))
+
+    # ---- the bonus ----------------------------------------------------------------------------------------
+    def _observe(self, *, update: bool) -> None:
+        """Show the steps that wait to the bonus and its mixer; learn from all since the last update if asked."""
+        block = self._steps.take(self.bonus)
+        raw = finite(self.bonus.step(block).cpu().numpy(), self.bonus, self.model.num_timesteps)
+        assert block.reward is not None
+        reward = block.reward.cpu().numpy()
+        streams = self.mixer.mix(reward, raw, block.valid.cpu().numpy(), progress(self.model))
+        self.returns.add(reward, streams.rewards[0], block.done.cpu().numpy())
+        self._seen = True
+        if update:
+            metrics = self.bonus.update()
+            self.updates += 1
+            self._since_update = 0
+            record(self.model, raw, streams.bonus, streams.weight, metrics, self.returns)
+
+    def _executed(self, stored: Tensor) -> Tensor:
+        """What the environment was given: buffers keep continuous actions scaled to [-1, 1]."""
+        space = self.inner.action_space
+        if not isinstance(space, Box):
+            return stored
+        low, high = (torch.as_tensor(bound, dtype=torch.float32).flatten() for bound in (space.low, space.high))
+        low, high = low.to(stored.device), high.to(stored.device)
+        return low + 0.5 * (stored.reshape(-1, len(low)) + 1.0) * (high - low)
+
+    # ---- state --------------------------------------------------------------------------------------------
+    def state_dict(self) -> dict[str, Any]:
+        """Bonus, mixer, accounts and the steps that wait for the next update; not the stored transitions."""
+        return {
+            "bonus": self.bonus.state_dict(),
+            "mixer": self.mixer.state_dict(),
+            "returns": self.returns.state_dict(),
+            "steps": self._steps.state_dict(),
+            "counters": [self.updates, self._since_update, int(self._seen)],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put back what `state_dict` gave."""
+        self.mixer.load_state_dict(state["mixer"])
+        self.bonus.load_state_dict(state["bonus"])
+        self.returns.load_state_dict(state["returns"])
+        self._steps.load_state_dict(state["steps"])
+        self.updates, self._since_update, seen = state["counters"]
+        self._seen = bool(seen)
+
+
+def check_replay(buffer: ReplayBuffer | None, bonus: IntrinsicReward) -> ReplayBuffer:
+    """Refuse buffers whose samples are not single stored transitions, and bonuses that cannot score those."""
+    if buffer is None:
+        raise ValueError("IntrinsicReplayBuffer: expected a model with a replay buffer, got one that is not set up yet")
+    if isinstance(buffer, HerReplayBuffer):
+        raise ValueError(
+            "IntrinsicReplayBuffer: HerReplayBuffer invents goals and rewards at sample time, which no bonus has seen; "
+            "use the default replay buffer"
+        )
+    if isinstance(buffer, NStepReplayBuffer):
+        raise ValueError(
+            "IntrinsicReplayBuffer: samples of NStepReplayBuffer are sums over several steps, which a bonus cannot "
+            "score; use n_steps=1"
+        )
+    if bonus.episodic:
+        raise ValueError(
+            f"bonus: {type(bonus).__name__} depends on the episode so far, which a sampled transition does not have; "
+            "use an on-policy algorithm with IntrinsicCallback, or a bonus without episodic memory"
+        )
+    return buffer
+
+
+def _through(function: Any, values: Any) -> Any:
+    """A NumPy function on a tensor, or on a dict of them."""
+    device = next(iter(values.values())).device if isinstance(values, dict) else values.device
+    if isinstance(values, dict):
+        result = function({key: value.cpu().numpy() for key, value in values.items()})
+        return {key: torch.as_tensor(value, device=device) for key, value in result.items()}
+    return torch.as_tensor(function(values.cpu().numpy()), device=device)

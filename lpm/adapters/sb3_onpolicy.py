@@ -1,0 +1,174 @@
+"""A bonus in Stable-Baselines3's on-policy algorithms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+
+from lpm.adapters._common import Returns, Steps, check_count, check_mixer, choose, finite
+from lpm.adapters.sb3_model import (
+    check_model,
+    final_obs,
+    last_values,
+    progress,
+    raw_obs,
+    raw_reward,
+    time_limit_bonus,
+    time_limits,
+)
+from lpm.agents.mixer import MixerConfig, RewardMixer
+from lpm.core.bonus import IntrinsicReward
+
+
+class IntrinsicCallback(BaseCallback):
+    """Adds a bonus to every rollout of PPO, A2C, TRPO, RecurrentPPO or MaskablePPO before the model learns from it.
+
+    The bonus sees raw observations (before VecNormalize), executed actions and true successors: at the end of an
+    episode the final observation, never the one after the reset. When a rollout is complete, it is scored whole, the
+    mixed rewards replace those in the rollout buffer, and returns and advantages are computed again. Monitor is not
+    touched: `rollout/ep_rew_mean` stays the task's own return; `intrinsic/task_return` and `intrinsic/shaped_return`
+    log both side by side.
+    """
+
+    def __init__(
+        self,
+        bonus: IntrinsicReward,
+        mixer: MixerConfig | None = None,
+        *,
+        obs_key: str | None = None,
+        update_every: int = 1,
+        verbose: int = 0,
+    ) -> None:
+        """`update_every`: rollouts between two updates of the bonus; `obs_key`: the entry of Dict observations."""
+        super().__init__(verbose)
+        config = MixerConfig() if mixer is None else mixer
+        check_mixer(config)
+        if not isinstance(bonus, IntrinsicReward):
+            raise ValueError(f"bonus: expected an lpm.IntrinsicReward, see make_bonus; got {type(bonus).__name__}")
+        self.bonus = bonus
+        self.mixer = RewardMixer(config, bonus.num_envs)
+        self.obs_key = obs_key
+        self.update_every = check_count("update_every", update_every)
+        self.returns = Returns(bonus.num_envs)
+        self.rollouts = 0
+        """Rollouts that the bonus has seen."""
+        self._steps = Steps(bonus.spaces)
+        self._rewards: list[NDArray[Any]] = []  # what the model is given, perhaps normalised
+        self._added: list[NDArray[np.float32]] = []
+        self._obs: Any = None
+
+    # ---- what Stable-Baselines3 calls ---------------------------------------------------------------------
+    def _init_callback(self) -> None:
+        check_on_policy(self.model)
+        check_model(self.model, self.bonus, self.obs_key)
+
+    def _on_rollout_start(self) -> None:
+        self._steps.clear()
+        self._rewards.clear()
+        self._added.clear()
+        self._obs = np.array(choose(raw_obs(self.model, self.model._last_obs), self.obs_key))
+
+    def _on_step(self) -> bool:
+        model, step = self._on_policy, self.locals
+        dones, infos = np.asarray(step["dones"], dtype=np.bool_), step["infos"]
+        following = np.array(choose(raw_obs(model, step["new_obs"]), self.obs_key))
+        successor = following.copy()
+        for row in np.flatnonzero(dones):
+            successor[row] = choose(final_obs(model, infos[row]), self.obs_key)
+        cut = dones & time_limits(infos)
+        action = step.get("clipped_actions", step["actions"])
+        reward = np.array(step["rewards"])
+        self._steps.append(self._obs, action, successor, raw_reward(model, reward), dones & ~cut, cut)
+        self._rewards.append(reward)
+        self._added.append(time_limit_bonus(model, dones, infos, step.get("lstm_states")))
+        self._obs = following
+        return True
+
+    def _on_rollout_end(self) -> None:
+        model = self._on_policy
+        block = self._steps.take(self.bonus)
+        raw = finite(self.bonus.step(block).cpu().numpy(), self.bonus, model.num_timesteps)
+        rewards = np.stack(self._rewards)
+        streams = self.mixer.mix(rewards, raw, block.valid.cpu().numpy(), progress(model))
+        shaped = streams.rewards[0]
+        buffer = model.rollout_buffer
+        buffer.rewards = (shaped + self._time_limit_part(rewards, buffer.rewards)).astype(np.float32)
+        buffer.compute_returns_and_advantage(last_values(model), np.asarray(model._last_episode_starts))
+        assert block.reward is not None
+        self.returns.add(block.reward.cpu().numpy(), shaped, block.done.cpu().numpy())
+        self.rollouts += 1
+        metrics = self.bonus.update() if self.rollouts % self.update_every == 0 else {}
+        record(model, raw, streams.bonus, streams.weight, metrics, self.returns)
+
+    def _time_limit_part(self, rewards: NDArray[Any], stored: NDArray[np.float32]) -> NDArray[Any]:
+        """(T, N): what the model itself has added to the rewards in its buffer."""
+        added = np.stack(self._added)
+        known = (rewards + added).astype(np.float32) == stored
+        # an algorithm or callback that adds something else: the difference, right to one rounding
+        return np.where(known, added, stored - rewards)
+
+    @property
+    def _on_policy(self) -> OnPolicyAlgorithm:
+        assert isinstance(self.model, OnPolicyAlgorithm)
+        return self.model
+
+    # ---- state --------------------------------------------------------------------------------------------
+    def state_dict(self) -> dict[str, Any]:
+        """Bonus, mixer and accounts, between two rollouts."""
+        return {
+            "bonus": self.bonus.state_dict(),
+            "mixer": self.mixer.state_dict(),
+            "returns": self.returns.state_dict(),
+            "rollouts": self.rollouts,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put back what `state_dict` gave."""
+        self.mixer.load_state_dict(state["mixer"])
+        self.bonus.load_state_dict(state["bonus"])
+        self.returns.load_state_dict(state["returns"])
+        self.rollouts = state["rollouts"]
+
+
+def check_on_policy(model: BaseAlgorithm) -> None:
+    """Refuse algorithms that do not learn from a rollout buffer, saying what to use."""
+    name = type(model).__name__
+    if isinstance(model, OffPolicyAlgorithm):
+        raise ValueError(
+            f"IntrinsicCallback: expected an on-policy algorithm, got {name}, which learns from a replay buffer; use "
+            "IntrinsicReplayBuffer.attach(model, bonus, mixer) instead"
+        )
+    if not isinstance(model, OnPolicyAlgorithm):
+        raise ValueError(
+            f"IntrinsicCallback: expected PPO, A2C, TRPO, RecurrentPPO or MaskablePPO, got {name}, which keeps no "
+            "rewards to add to; wrap its environment with lpm.adapters.gymnasium.IntrinsicVectorReward"
+        )
+
+
+def record(
+    model: BaseAlgorithm,
+    raw: NDArray[np.float32],
+    weighted: NDArray[np.float32],
+    weight: float,
+    metrics: dict[str, Any],
+    returns: Returns,
+) -> None:
+    """Log the bonus before and after mixing, its own metrics, and both returns."""
+    if not hasattr(model, "_logger"):
+        return  # steps put into a buffer by hand, before `learn` has made a logger
+    values = {
+        "bonus_mean": float(raw.mean()),
+        "bonus_std": float(raw.std()),
+        "weighted_mean": float(weighted.mean()),
+        "weight": weight,
+        **{name: float(value) for name, value in metrics.items()},
+        **returns.means(),
+    }
+    for name, value in values.items():
+        model.logger.record(f"intrinsic/{name}", value)
