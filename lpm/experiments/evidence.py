@@ -20,6 +20,8 @@ class PaperNumber:
     """Its standard deviation over seeds, where the paper has one."""
     place: str = ""
     """Where it stands, e.g. "Table 2"."""
+    seeds: int | None = None
+    """Over how many runs, where the paper says so."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Claim:
-    """A comparison that the paper states: `better` scores higher than `worse`."""
+    """A comparison that the paper states: `better` scores higher than `worse` (lower, where less is better)."""
 
     text: str
     """In words, short."""
@@ -112,5 +114,7 @@ class Evidence:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What all runs have in common: agent, budget, mixing."""
     versions: Mapping[str, str] = field(default_factory=dict)
+    lower_is_better: tuple[str, ...] = ()
+    """Metrics of which less is better; a claim's `better` then means lower."""
     warnings: tuple[str, ...] = ()
     """Files that were skipped and runs that failed, in words."""
