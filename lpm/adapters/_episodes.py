@@ -1,0 +1,79 @@
+"""From RLlib's episode chunks to blocks (T, N): each chunk a stretch of one row, the rest filler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What an episode chunk was before RLlib made it longer and called it truncated."""
+
+    episode: str
+    """The id that all chunks of an episode share."""
+    length: int
+    """Its real steps."""
+    terminated: bool
+    truncated: bool
+    """By the environment; False where only the rollout ended."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a chunk goes in the block."""
+
+    row: int
+    start: int
+
+
+def lay_out(chunks: Sequence[Chunk], running: Sequence[str | None]) -> tuple[list[Place], list[str | None]]:
+    """A place for every chunk, and which episode each row is in afterwards, given which it was in before.
+
+    An episode stays in its row until it ends, so that a memory per row is a memory per episode. RLlib does not say
+    which environment a chunk came from; it need not be known.
+
+    >>> chunks = [Chunk("a", 2, True, False), Chunk("b", 1, True, False), Chunk("c", 3, False, False)]
+    >>> lay_out(chunks, ["a", None])
+    ([Place(row=0, start=0), Place(row=1, start=0), Place(row=1, start=1)], [None, 'c'])
+    """
+    here = {chunk.episode for chunk in chunks}
+    # an episode that does not go on was lost with its environment
+    rows = [episode if episode in here else None for episode in running]
+    lengths = [0] * len(rows)
+    places = []
+    for chunk in chunks:
+        if chunk.episode in rows:
+            row = rows.index(chunk.episode)
+        else:
+            free = [i for i, episode in enumerate(rows) if episode is None]
+            if not free:
+                raise ValueError(f"expected at most {len(rows)} unfinished episodes, one per environment, got more")
+            row = min(free, key=lengths.__getitem__)
+        places.append(Place(row, lengths[row]))
+        lengths[row] += chunk.length
+        rows[row] = None if chunk.terminated or chunk.truncated else chunk.episode
+    return places, rows
+
+
+def spread(
+    parts: Sequence[NDArray[np.generic]], places: Sequence[Place], shape: tuple[int, int]
+) -> NDArray[np.generic]:
+    """The chunks' arrays at their places in a (T, N, ...) array; filler repeats a real entry, so that it is valid."""
+    block = np.broadcast_to(parts[0][0], (*shape, *parts[0].shape[1:])).copy()
+    for part, place in zip(parts, places, strict=True):
+        block[place.start : place.start + len(part), place.row] = part
+    return block
+
+
+def flags(chunks: Sequence[Chunk], places: Sequence[Place], shape: tuple[int, int]) -> NDArray[np.bool_]:
+    """Terminated, truncated and valid, (3, T, N)."""
+    block = np.zeros((3, *shape), dtype=np.bool_)
+    for chunk, place in zip(chunks, places, strict=True):
+        end = place.start + chunk.length
+        block[2, place.start : end, place.row] = True
+        block[:2, end - 1, place.row] = chunk.terminated, chunk.truncated
+    return block

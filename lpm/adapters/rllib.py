@@ -1,0 +1,314 @@
+"""RLlib (new API stack): a learner connector that puts a bonus into the rewards before advantages are computed.
+
+    config = PPOConfig().environment("MountainCar-v0").env_runners(num_envs_per_env_runner=8)
+    add_intrinsic(config, "lpm", MixerConfig(weight=0.5))
+    algorithm = config.build_algo()
+
+`algorithm.train()` reports both: "env_runners" the task's return, "learners" the bonus. `save_to_path` and
+`from_checkpoint` keep the bonus with everything else.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from lpm.adapters._common import check_count, check_mixer, finite, make_block, missing
+from lpm.adapters._episodes import Chunk, flags, lay_out, spread
+from lpm.agents.mixer import MixerConfig, RewardMixer
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.registry import configure, make
+from lpm.core.spaces import Spaces
+
+try:
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
+    from ray.rllib.connectors.connector_v2 import ConnectorV2
+    from ray.rllib.connectors.learner import (
+        AddNextObservationsFromEpisodesToTrainBatch,
+        AddObservationsFromEpisodesToBatch,
+    )
+    from ray.rllib.core import DEFAULT_MODULE_ID
+    from ray.rllib.core.columns import Columns
+    from ray.rllib.evaluation.postprocessing import Postprocessing
+    from ray.rllib.utils.spaces.space_utils import clip_action, unsquash_action
+except ImportError as error:
+    raise missing("ray[rllib]", "rllib") from error
+
+__all__ = ["IntrinsicConnector", "IntrinsicPPOLearner", "IntrinsicSettings", "NoteEpisodes", "add_intrinsic"]
+
+KEY = "lpm_intrinsic"
+"""Where the settings are in `learner_config_dict`, and the state in a learner's state."""
+
+
+@dataclass(frozen=True)
+class IntrinsicSettings:
+    """What the learner builds the bonus from."""
+
+    bonus: str = "lpm"
+    """A name known to `lpm.make`."""
+    mixer: MixerConfig = field(default_factory=MixerConfig)
+    """How the bonus is weighed and added."""
+    total_steps: int | None = None
+    """Environment steps of the whole run, which a weight schedule goes by."""
+    seed: int = 0
+    """Of the bonus."""
+    variant: str | None = None
+    """Named settings of the bonus."""
+    fields: dict[str, Any] = field(default_factory=dict)
+    """Fields of the bonus's config."""
+
+    def __post_init__(self) -> None:
+        check_mixer(self.mixer)
+        configure(self.bonus, self.variant, **self.fields)
+        if self.mixer.schedule != "constant":
+            check_count("total_steps", self.total_steps)
+
+
+def add_intrinsic(
+    config: PPOConfig,
+    bonus: str = "lpm",
+    mixer: MixerConfig | None = None,
+    *,
+    total_steps: int | None = None,
+    seed: int = 0,
+    variant: str | None = None,
+    **fields: Any,
+) -> PPOConfig:
+    """Let this PPO learn from its rewards plus a bonus; changes and returns `config`, as RLlib's own methods do."""
+    if not isinstance(config, PPOConfig):
+        raise ValueError(
+            f"add_intrinsic: expected a PPOConfig, got {type(config).__name__}; for off-policy algorithms use "
+            "lpm.adapters.sb3"
+        )
+    if config._learner_class not in (None, IntrinsicPPOLearner):
+        raise ValueError(
+            f"add_intrinsic: the config already has the learner {config._learner_class.__name__}; derive it from "
+            "lpm.adapters.rllib.IntrinsicPPOLearner and set it after this call"
+        )
+    _check_config(config)
+    settings = IntrinsicSettings(bonus, mixer or MixerConfig(), total_steps, seed, variant, fields)
+    config.learners(learner_class=IntrinsicPPOLearner, learner_config_dict={KEY: settings})
+    return config
+
+
+def _check_config(config: Any) -> None:
+    if config.is_multi_agent:
+        raise ValueError("add_intrinsic: expected one agent; with several, wrap each agent's environment by itself")
+    if config.num_learners > 1:
+        raise ValueError(
+            f"add_intrinsic: expected num_learners of 0 or 1, since each learner would train a bonus of its own, got "
+            f"{config.num_learners}; use num_env_runners to collect faster"
+        )
+    if not config.add_default_connectors_to_learner_pipeline:
+        raise ValueError("add_intrinsic: expected RLlib's default learner connectors; leave them in the pipeline")
+
+
+class NoteEpisodes(ConnectorV2):  # type: ignore[misc]
+    """Notes how long the chunks are and how they ended, before RLlib appends a step and truncates them."""
+
+    def __call__(self, *, batch: Any, episodes: list[Any], shared_data: dict[str, Any] | None = None, **_: Any) -> Any:
+        """Leave the note in `shared_data`."""
+        if shared_data is not None:
+            shared_data[KEY] = [Chunk(e.id_, len(e), bool(e.is_terminated), bool(e.is_truncated)) for e in episodes]
+        return batch
+
+
+class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
+    """Writes the rewards column: what the environment paid plus the bonus.
+
+    It stands after the connector that adds successors and before those that collect the other columns, and so before
+    advantages. Scoring comes first, then the bonus learns, as in every trainer of this package.
+    """
+
+    def __init__(
+        self,
+        bonus: IntrinsicReward,
+        mixer: MixerConfig,
+        *,
+        total_steps: int | None = None,
+        executed: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray,
+    ) -> None:
+        """`executed` turns actions as the module sampled them into those that the environment was given."""
+        super().__init__()
+        self.bonus = bonus
+        self.mixer = RewardMixer(mixer, bonus.num_envs)
+        self.total_steps = total_steps
+        self.executed = executed
+        self.steps = 0
+        self.running: list[str | None] = [None] * bonus.num_envs
+        """The episode each row of the block is in."""
+
+    def __call__(
+        self,
+        *,
+        batch: dict[str, Any],
+        episodes: list[Any],
+        shared_data: dict[str, Any] | None = None,
+        metrics: Any = None,
+        **_: Any,
+    ) -> Any:
+        """Score the chunks, write their rewards, let the bonus learn."""
+        self._check_placement(batch, shared_data)
+        assert shared_data is not None
+        notes: list[Chunk] = shared_data[KEY]
+        kept = [(episode, note) for episode, note in zip(episodes, notes, strict=True) if note.length]
+        if not kept:
+            return batch
+        mixed = self._score(batch, kept, metrics)
+        for (episode, note), rewards in zip(kept, mixed, strict=True):
+            # the steps that RLlib appended for bootstrapping are paid nothing
+            paid = np.concatenate([rewards, np.zeros(len(episode) - note.length, dtype=rewards.dtype)])
+            self.add_n_batch_items(batch, Columns.REWARDS, paid, len(paid), episode)
+        del batch[Columns.NEXT_OBS]
+        self._log(metrics, self.bonus.update())
+        return batch
+
+    def _score(self, batch: dict[str, Any], kept: list[tuple[Any, Chunk]], metrics: Any) -> list[NDArray[np.float32]]:
+        """The mixed rewards of every chunk."""
+        chunks = [note for _, note in kept]
+        places, self.running = lay_out(chunks, self.running)
+        shape = (max(p.start + c.length for p, c in zip(places, chunks, strict=True)), self.bonus.num_envs)
+        following = batch[Columns.NEXT_OBS]
+
+        def block(read: Callable[[Any, slice], Any]) -> NDArray[Any]:
+            parts = [np.asarray(read(episode, slice(0, note.length))) for episode, note in kept]
+            return spread(parts, places, shape)
+
+        terminated, truncated, valid = flags(chunks, places, shape)
+        extrinsic = block(lambda e, steps: e.get_rewards(steps)).astype(np.float32)
+        needs_policy = "policy" in self.bonus.needs
+        transitions = make_block(
+            self.bonus,
+            block(lambda e, steps: e.get_observations(steps)),
+            block(lambda e, steps: self.executed(np.asarray(e.get_actions(steps)))),
+            block(lambda e, steps: np.concatenate(following[(e.id_,)])[steps]),
+            terminated=terminated,
+            truncated=truncated,
+            valid=valid,
+            reward=extrinsic,
+            policy=block(lambda e, steps: e.get_extra_model_outputs(Columns.ACTION_DIST_INPUTS, steps))
+            if needs_policy
+            else None,
+        )
+        raw = finite(self.bonus.step(transitions).cpu().numpy(), self.bonus, self.steps)
+        progress = 0.0 if self.total_steps is None else self.steps / self.total_steps
+        streams = self.mixer.mix(extrinsic, raw, valid, progress)
+        self.steps += int(valid.sum())
+        self._log(
+            metrics,
+            {"raw_mean": raw[valid].mean(), "mixed_mean": streams.bonus[valid].mean(), "weight": streams.weight},
+        )
+        return [streams.rewards[0][p.start : p.start + c.length, p.row] for p, c in zip(places, chunks, strict=True)]
+
+    def _check_placement(self, batch: dict[str, Any], shared_data: dict[str, Any] | None) -> None:
+        if Postprocessing.ADVANTAGES in batch.get(DEFAULT_MODULE_ID, batch):
+            raise ValueError(
+                "IntrinsicConnector: advantages are already computed; use add_intrinsic(config), which puts it before "
+                "them"
+            )
+        if shared_data is None or KEY not in shared_data or Columns.NEXT_OBS not in batch:
+            raise ValueError(
+                "IntrinsicConnector: expected NoteEpisodes at the start of the pipeline and "
+                "AddNextObservationsFromEpisodesToTrainBatch before it; use add_intrinsic(config), which places them"
+            )
+        if Columns.REWARDS in batch:
+            raise ValueError(
+                "IntrinsicConnector: another connector has written the rewards; change them in an environment wrapper "
+                "instead"
+            )
+
+    def _log(self, metrics: Any, values: dict[str, Any]) -> None:
+        if metrics is not None:
+            for name, value in values.items():
+                metrics.log_value((DEFAULT_MODULE_ID, f"intrinsic_{name}"), float(value), window=1)
+
+    # ---- state --------------------------------------------------------------------------------------------
+    def get_state(self, *_: Any, **__: Any) -> dict[str, Any]:
+        """Everything to continue from: bonus, mixer, steps and running episodes, as bytes that any pickle carries."""
+        stream = io.BytesIO()
+        torch.save(
+            {
+                "bonus": self.bonus.state_dict(),
+                "mixer": self.mixer.state_dict(),
+                "steps": self.steps,
+                "running": self.running,
+            },
+            stream,
+        )
+        return {"bytes": stream.getvalue()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Put back what `get_state` gave."""
+        saved = torch.load(io.BytesIO(state["bytes"]), map_location=self.bonus.device, weights_only=True)
+        self.bonus.load_state_dict(saved["bonus"])
+        self.mixer.load_state_dict(saved["mixer"])
+        self.steps, self.running = saved["steps"], list(saved["running"])
+
+
+class IntrinsicPPOLearner(PPOTorchLearner):  # type: ignore[misc]
+    """RLlib's PPO learner with the bonus in its connector pipeline and in its checkpoints."""
+
+    intrinsic: IntrinsicConnector
+
+    def build(self) -> None:
+        """Build the learner, then the bonus from the spaces of its module, then place the connectors."""
+        super().build()
+        settings = self.config.learner_config_dict.get(KEY)
+        if not isinstance(settings, IntrinsicSettings):
+            raise ValueError("IntrinsicPPOLearner: expected settings in the config; use add_intrinsic(config)")
+        _check_config(self.config)
+        module = self.module[DEFAULT_MODULE_ID]
+        spaces = Spaces(module.observation_space, module.action_space)
+        num_envs = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
+        bonus = make(
+            settings.bonus,
+            spaces,
+            num_envs=num_envs,
+            rollout_steps=max(1, math.ceil(self.config.total_train_batch_size / num_envs)),
+            seed=settings.seed,
+            device=self._device,
+            variant=settings.variant,
+            **settings.fields,
+        )
+        self.intrinsic = IntrinsicConnector(
+            bonus,
+            settings.mixer,
+            total_steps=settings.total_steps,
+            executed=_executed(module.action_space, self.config),
+        )
+        pipeline = self._learner_connector
+        pipeline.prepend(NoteEpisodes())
+        pipeline.insert_before(AddObservationsFromEpisodesToBatch, AddNextObservationsFromEpisodesToTrainBatch())
+        pipeline.insert_after(AddNextObservationsFromEpisodesToTrainBatch, self.intrinsic)
+
+    def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> dict[str, Any]:
+        """The learner's state and the bonus's."""
+        state: dict[str, Any] = super().get_state(components, not_components=not_components, **kwargs)
+        if self._check_component(KEY, components, not_components):
+            state[KEY] = self.intrinsic.get_state()
+        return state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Put back what `get_state` gave."""
+        super().set_state(state)
+        if KEY in state:
+            self.intrinsic.set_state(state[KEY])
+
+
+def _executed(space: Any, config: Any) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """What RLlib's own connector does to actions on their way to the environment; episodes keep them as sampled."""
+
+    def executed(actions: NDArray[Any]) -> NDArray[Any]:
+        if config.normalize_actions:
+            return np.asarray(unsquash_action(actions, space))
+        return np.asarray(clip_action(actions, space)) if config.clip_actions else actions
+
+    return executed
