@@ -1,0 +1,190 @@
+"""What an adapter costs: time per environment step of a library with a bonus, over the same library alone.
+
+    python benchmarks/adapters.py
+    python benchmarks/adapters.py --cases sb3-ppo gymnasium --bonuses none rnd lpm --repeats 3
+
+Every case is measured without an adapter ("bare"), with the adapter and a bonus that pays nothing ("none": the cost of
+the adapter alone), and with real bonuses at their default settings. The variants of a case take turns in one process
+on one thread, so that a busy machine slows all of them; ratios are medians over rounds. Processor time is read, which
+other processes disturb less than wall time.
+
+A case is a function of the name of a bonus, or None for the bare library, that returns a function of a number of
+environment steps. Add one with `@case(name, package)`; cases whose package is missing are passed over and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+
+import lpm
+import lpm.envs
+from lpm.agents import MixerConfig
+from lpm.files import write_atomic
+
+Run = Callable[[int], None]
+ENV = "lpm/MountainCar-v0"
+NUM_ENVS, ROLLOUT = 8, 128
+MIXER = MixerConfig(weight=0.1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One adapter in one loop."""
+
+    name: str
+    package: str
+    """What must be installed."""
+    build: Callable[[str | None], Run]
+    """From the name of a bonus (None: no adapter) to a function that advances training by so many steps."""
+    steps: int
+    """Environment steps of one measurement."""
+
+
+CASES: dict[str, Case] = {}
+
+
+def case(name: str, package: str, steps: int) -> Callable[[Callable[[str | None], Run]], Callable[[str | None], Run]]:
+    """Put a function into the table of cases."""
+
+    def enter(build: Callable[[str | None], Run]) -> Callable[[str | None], Run]:
+        CASES[name] = Case(name, package, build, steps)
+        return build
+
+    return enter
+
+
+# ---- cases ------------------------------------------------------------------------------------------------
+@case("gymnasium", "gymnasium", steps=8 * 1024)
+def gymnasium_loop(bonus: str | None) -> Run:
+    """A loop of random actions: nothing but the environment, so the ratio is the largest there can be."""
+    from lpm.adapters.gymnasium import IntrinsicVectorReward
+
+    envs: Any = gymnasium.make_vec(ENV, num_envs=NUM_ENVS, noise=True)
+    if bonus is not None:
+        module = lpm.make(bonus, lpm.Spaces.of(envs), num_envs=NUM_ENVS, rollout_steps=ROLLOUT)
+        envs = IntrinsicVectorReward(envs, module, MIXER)
+    envs.reset(seed=0)
+    actions = np.random.default_rng(0).uniform(-1, 1, (ROLLOUT, NUM_ENVS, 2)).astype(np.float32)
+
+    def run(steps: int) -> None:
+        for t in range(steps // NUM_ENVS):
+            envs.step(actions[t % ROLLOUT])
+
+    return run
+
+
+def _sb3_envs(num_envs: int, **settings: Any) -> Any:
+    from stable_baselines3.common.env_util import make_vec_env
+
+    return make_vec_env(ENV, n_envs=num_envs, seed=0, env_kwargs={"noise": True, **settings})
+
+
+@case("sb3-ppo", "stable_baselines3", steps=4 * NUM_ENVS * ROLLOUT)
+def sb3_ppo(bonus: str | None) -> Run:
+    """PPO, 8 environments, rollouts of 128 steps, 10 epochs."""
+    from stable_baselines3 import PPO
+
+    from lpm.adapters.sb3 import IntrinsicCallback, make_bonus
+
+    model = PPO("MlpPolicy", _sb3_envs(NUM_ENVS), n_steps=ROLLOUT, batch_size=256, seed=0, device="cpu")
+    callback = None if bonus is None else IntrinsicCallback(make_bonus(bonus, model), MIXER)
+    return lambda steps: void(model.learn(steps, callback=callback, reset_num_timesteps=False))
+
+
+@case("sb3-a2c", "stable_baselines3", steps=4 * NUM_ENVS * ROLLOUT)
+def sb3_a2c(bonus: str | None) -> Run:
+    """A2C, 8 environments, rollouts of 5 steps; the bonus updates every 25 rollouts."""
+    from stable_baselines3 import A2C
+
+    from lpm.adapters.sb3 import IntrinsicCallback, make_bonus
+
+    model = A2C("MlpPolicy", _sb3_envs(NUM_ENVS), seed=0, device="cpu")
+    callback = None
+    if bonus is not None:
+        callback = IntrinsicCallback(make_bonus(bonus, model, rollout_steps=125), MIXER, update_every=25)
+    return lambda steps: void(model.learn(steps, callback=callback, reset_num_timesteps=False))
+
+
+@case("sb3-sac", "stable_baselines3", steps=512)
+def sb3_sac(bonus: str | None) -> Run:
+    """SAC, one environment, one gradient step on 256 transitions each step."""
+    from stable_baselines3 import SAC
+
+    from lpm.adapters.sb3 import IntrinsicReplayBuffer, make_bonus
+
+    model = SAC("MlpPolicy", _sb3_envs(1), seed=0, device="cpu", buffer_size=10_000)
+    if bonus is not None:
+        IntrinsicReplayBuffer.attach(model, make_bonus(bonus, model, rollout_steps=ROLLOUT), MIXER)
+    return lambda steps: void(model.learn(steps, reset_num_timesteps=False))
+
+
+# ---- measuring --------------------------------------------------------------------------------------------
+def void(value: Any) -> None:
+    """For loops that return something."""
+
+
+def measure(case: Case, bonuses: list[str], repeats: int) -> dict[str, list[float]]:
+    """Seconds of processor time per environment step, of each variant in each round."""
+    variants: dict[str, str | None] = {"bare": None, **{name: name for name in bonuses}}
+    runs = {name: case.build(bonus) for name, bonus in variants.items()}
+    for run in runs.values():
+        run(max(case.steps // 4, 128))  # warm up: first calls, first updates
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(repeats):
+        for name, run in runs.items():
+            start = time.process_time()
+            run(case.steps)
+            found[name].append((time.process_time() - start) / case.steps)
+    return found
+
+
+def table(found: dict[str, list[float]]) -> list[dict[str, Any]]:
+    """Median time per step, the cost over the bare library, and the ratio in the same round."""
+    bare = found["bare"]
+    return [
+        {
+            "variant": name,
+            "us_per_step": 1e6 * statistics.median(seconds),
+            "added_us": 1e6 * statistics.median(a - b for a, b in zip(seconds, bare, strict=True)),
+            "ratio": statistics.median(a / b for a, b in zip(seconds, bare, strict=True)),
+        }
+        for name, seconds in found.items()
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", nargs="+", choices=sorted(CASES), default=list(CASES))
+    parser.add_argument("--bonuses", nargs="+", default=["none", "rnd", "lpm"])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--out", type=Path, help="write the rows as JSON as well")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for name in options.cases:
+        if find_spec(CASES[name].package) is None:
+            print(f"\n{name}: passed over, {CASES[name].package} is not installed")
+            continue
+        rows[name] = table(measure(CASES[name], options.bonuses, options.repeats))
+        print(f"\n{name}: median of {options.repeats}, processor time")
+        print(f"{'':12}{'us/step':>10}{'added':>10}{'ratio':>8}")
+        for row in rows[name]:
+            print(f"{row['variant']:12}{row['us_per_step']:>10.1f}{row['added_us']:>10.1f}{row['ratio']:>8.2f}")
+    if options.out:
+        write_atomic(options.out, json.dumps(rows, indent=1).encode())
+
+
+if __name__ == "__main__":
+    main()
