@@ -16,8 +16,9 @@ from gymnasium.spaces import Box
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lpm.agents.fused import ActingMLP, FlatParameters, FusedMLP, can_fuse
+from lpm.agents.fused import ActingMLP, can_fuse
 from lpm.core.spaces import Spaces
+from lpm.nn.fused import FlatParameters, FusedMLP, linear_layers
 from lpm.nn.inputs import ObservationInput
 from lpm.nn.networks import Activation, Encoder, mlp
 from lpm.nn.seeding import seeded
@@ -88,10 +89,13 @@ class ActorCritic(nn.Module):
 
     def fuse(self) -> FlatParameters | None:
         """Put the parameters into one vector and use the fused passes, if these networks allow it."""
+        actor, critic = linear_layers(self.actor), linear_layers(self.critic)
         if self.encoder is not None or not (can_fuse(self.actor) and can_fuse(self.critic)):
             return None
+        assert actor is not None
+        assert critic is not None
         flat = FlatParameters(self)
-        self._fused = FusedMLP(self.actor), FusedMLP(self.critic)
+        self._fused = FusedMLP(actor), FusedMLP(critic)
         return flat
 
     def for_acting(self) -> Callable[[Tensor], Tensor]:
@@ -109,7 +113,7 @@ class ActorCritic(nn.Module):
             return self(obs)  # type: ignore[no-any-return]
         x = self._features(obs)
         actor, critic = self._fused
-        self._leaves = [actor.forward(x), critic.forward(x)]
+        self._leaves = [network.forward(x).detach().requires_grad_() for network in (actor, critic)]
         return self._with_std(self._leaves[0]), self._leaves[1]
 
     def backward(self, loss: Tensor) -> None:

@@ -22,7 +22,7 @@ class DynamicsConfig:
     warmup: int = 1
     """Transitions to observe before the statistics freeze (large-scale-curiosity code: 10,000)."""
     hidden: tuple[int, ...] | None = None
-    """Hidden layers of f. None: (256, 256) for vectors, (512,) after the encoder for images."""
+    """Hidden layers of f. None: (128, 128) for vectors, (512,) after the encoder for images."""
     skip: bool = False
     """Let f's last layer see its input (MNIST). Vectors only."""
     predict: Literal["next", "delta"] = "next"

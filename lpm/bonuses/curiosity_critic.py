@@ -27,8 +27,8 @@ class CuriosityCriticConfig(DynamicsConfig):
 
     error: Literal["mse", "norm"] = "mse"
     """What is called the error: the mean square, as in the other methods, or the L2 norm (paper)."""
-    critic_hidden: tuple[int, ...] = (256, 128)
-    """Hidden layers of h (paper: (128,)); the same as LPM's error model."""
+    critic_hidden: tuple[int, ...] | None = None
+    """Hidden layers of h (paper: (128,)). None: as LPM's error model, (128, 64) for vectors, (256, 128) for images."""
     critic_lr: float = 1e-3
     """Adam learning rate of h (paper: 1e-3)."""
     critic_epochs: int = 3

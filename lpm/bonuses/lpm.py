@@ -7,10 +7,12 @@ fitted on a queue of the errors that f made before its last update. The reward i
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from lpm.bonuses._past_error import PastError, QueueRegression
 from lpm.bonuses.lpm_config import VARIANTS, Form, LPMConfig
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
@@ -18,6 +20,7 @@ from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import minibatches
 from lpm.nn.dynamics import DynamicsModel, ErrorModel
+from lpm.nn.fitting import fit
 from lpm.nn.inputs import ObservationInput, in_chunks
 from lpm.nn.random_target import RandomTargetErrorModel, RandomTargetModel
 from lpm.nn.replay import TransitionBuffer
@@ -83,6 +86,15 @@ class LPM(IntrinsicReward):
             columns["priority"] = ((), torch.float32)
         capacity = _default_capacity(spaces, rollout) if config.buffer_size is None else config.buffer_size
         self.buffer = TransitionBuffer(spaces, max(capacity, self.queue_size), columns)
+        self.past_error: PastError = QueueRegression(
+            self.error_model,
+            self.buffer,
+            self.input,
+            spaces,
+            config,
+            descend=partial(self.descend, "error_model"),
+            apply_gradients=partial(self.apply_gradients, "error_model"),
+        )
         for counter in ("versions", "fits", "queue_start"):
             self.register_buffer(counter, torch.zeros((), dtype=torch.int64))
 
@@ -95,7 +107,7 @@ class LPM(IntrinsicReward):
         if c.form == "rnd":
             self.dynamics: DynamicsModel | RandomTargetModel = RandomTargetModel(spaces, act=c.activation)
             self.error_model: ErrorModel | RandomTargetErrorModel = RandomTargetErrorModel(
-                self.dynamics, spaces, hidden=c.error_hidden
+                self.dynamics, spaces, hidden=(512, 512) if c.error_hidden is None else c.error_hidden
             )
         else:
             self.dynamics = DynamicsModel(
@@ -144,7 +156,11 @@ class LPM(IntrinsicReward):
         return in_chunks(self._errors, *flat).view(batch.shape)
 
     def _errors(self, obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
-        return self.dynamics.errors(self.input(obs), self.spaces.encode_action(action), self.input(next_obs))
+        return self.dynamics.errors(*self._view(obs, action, next_obs))
+
+    def _view(self, obs: Tensor, action: Tensor, next_obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Raw rows as f sees them."""
+        return self.input(obs), self.spaces.encode_action(action), self.input(next_obs)
 
     def _reward(self, batch: Transitions, mse: Tensor) -> Tensor:
         c = self.config
@@ -154,7 +170,7 @@ class LPM(IntrinsicReward):
         weight = c.rnd_weight if c.form == "rnd" else c.exp_weight
 
         def rewards(obs: Tensor, action: Tensor, next_obs: Tensor, errors: Tensor) -> Tensor:
-            g: Tensor = self.error_model(*self._error_inputs(obs, action, next_obs))
+            g = self.past_error.predict(obs, action, next_obs)
             g = g if c.clamp is None else g.clamp(*c.clamp)
             return c.reward_scale * reward(c.form, g, errors, self.floor, weight=weight)
 
@@ -174,10 +190,6 @@ class LPM(IntrinsicReward):
         queued = self.buffer.total - int(self.queue_start) + rank
         return valid & (queued >= self.queue_size)
 
-    def _error_inputs(self, obs: Tensor, action: Tensor, next_obs: Tensor) -> tuple[Tensor, Tensor]:
-        """What g sees: (o, a), except in the release's Montezuma code, which shows it the next observation."""
-        return self.input(next_obs if self.config.form == "rnd" else obs), self.spaces.encode_action(action)
-
     def _push(self, batch: Transitions, mse: Tensor) -> None:
         errors = target(self.config.form, mse[batch.valid], self.floor)
         columns = {"error": errors, "version": self.versions.expand_as(errors)}
@@ -195,7 +207,8 @@ class LPM(IntrinsicReward):
         metrics = {"dynamics_loss": self._fit_dynamics(generator)}
         slots = self.queue_slots()
         if len(slots) and int(self.versions) % self.config.error_every == 0:
-            metrics["error_model_loss"] = self._fit_error_model(slots, generator)
+            metrics["error_model_loss"] = self.past_error.fit(slots, generator)
+            self.fits += 1
         errors = self.buffer["error"][slots]
         if len(slots):
             metrics["queue_error_mean"] = errors.mean()
@@ -206,37 +219,18 @@ class LPM(IntrinsicReward):
 
     def _fit_dynamics(self, generator: torch.Generator) -> Tensor:
         """f on B by MSE."""
-        c, losses = self.config, []
+        c = self.config
         slots = self.buffer.last(len(self.buffer) if c.replay == "all" else self.buffer.fresh)
-        for index in minibatches(len(slots), c.batch_size, c.dynamics_steps, generator):
-            loss = self._errors(*self.buffer.rows(slots[index.to(slots.device)])).mean()
-            self.descend("dynamics", loss)
-            losses.append(loss.detach())
+        loss = fit(
+            self.dynamics,
+            [slots[i.to(slots.device)] for i in minibatches(len(slots), c.batch_size, c.dynamics_steps, generator)],
+            lambda chosen: self._view(*self.buffer.rows(chosen)),
+            row_numbers=self.spaces.row_numbers,
+            descend=partial(self.descend, "dynamics"),
+            apply_gradients=partial(self.apply_gradients, "dynamics"),
+        )
         self.versions += 1
-        return torch.stack(losses).mean()
-
-    def _fit_error_model(self, slots: Tensor, generator: torch.Generator) -> Tensor:
-        """g on D: the errors are the numbers stored at collection, never recomputed."""
-        c, losses = self.config, []
-        if isinstance(self.error_model, ErrorModel) and self.error_model.affine:
-            self.error_model.calibrate(self.buffer["error"][slots], self._predicted(slots))
-        for index in minibatches(len(slots), c.error_batch_size, c.error_steps, generator):
-            chosen = slots[index.to(slots.device)]
-            loss = self.error_model.loss(*self._error_inputs(*self.buffer.rows(chosen)), self.buffer["error"][chosen])
-            self.descend("error_model", loss)
-            losses.append(loss.detach())
-        self.fits += 1
-        return torch.stack(losses).mean()
-
-    @torch.no_grad()
-    def _predicted(self, slots: Tensor) -> Tensor:
-        """g on entries of the buffer."""
-
-        def predict(obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
-            g: Tensor = self.error_model(*self._error_inputs(obs, action, next_obs))
-            return g.mean(1)
-
-        return in_chunks(predict, *self.buffer.rows(slots))
+        return loss
 
     # ---- the queue ----------------------------------------------------------------------------------------
     def queue_slots(self) -> Tensor:

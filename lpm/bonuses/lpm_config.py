@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.nn.networks import Activation
 
 Form = Literal["log", "linear", "exp", "rnd"]
@@ -44,13 +45,13 @@ class LPMConfig:
     replay: Literal["all", "latest"] = "all"
     """What f is trained on: all of B (Algorithm 1), or only what came since the last update (release)."""
     dynamics_hidden: tuple[int, ...] | None = None
-    """Hidden layers of f. None: (256, 256) for vectors, (512,) after the encoder for images (App. C.2, C.3)."""
+    """Hidden layers of f. None: (128, 128) for vectors, (512,) after the encoder for images (App. C.2, C.3)."""
     dynamics_skip: bool = False
     """Let f's last layer see its input (App. C.1: MNIST). Vectors only."""
     predict: Literal["next", "delta"] = "next"
     """What f predicts: the next observation (Sec. 3) or its change. "delta" is for vectors only."""
-    error_hidden: tuple[int, ...] = (256, 128)
-    """Hidden layers of g (App. C.2, C.3; MNIST 256-128-64)."""
+    error_hidden: tuple[int, ...] | None = None
+    """Hidden layers of g. None: (128, 64) for vectors, (256, 128) for images (App. C.2, C.3; MNIST 256-128-64)."""
     error_outputs: int = 1
     """Outputs of g, each regressed on the same error (App. C: 1; release MNIST: 784)."""
     features: int | None = 512
@@ -88,37 +89,29 @@ class LPMConfig:
     """Upper bound on the reward (release MiniWorld: 0.5)."""
 
     def __post_init__(self) -> None:
-        def expect(condition: bool, name: str, wanted: str) -> None:
-            if not condition:
-                raise ValueError(f"LPMConfig.{name}: expected {wanted}, got {getattr(self, name)!r}")
-
-        expect(self.form in ("log", "linear", "exp", "rnd"), "form", "'log', 'linear', 'exp' or 'rnd'")
-        expect(self.queue in ("fifo", "reservoir"), "queue", "'fifo' or 'reservoir'")
-        expect(self.replay in ("all", "latest"), "replay", "'all' or 'latest'")
-        expect(self.predict in ("next", "delta"), "predict", "'next' or 'delta'")
-        expect(self.normalise in ("auto", "none", "standard", "scalar"), "normalise",
-               "'auto', 'none', 'standard' or 'scalar'")  # fmt: skip
-        expect(self.activation in get_args(Activation), "activation", f"one of {get_args(Activation)}")
+        expect_choice(self, "form", "log", "linear", "exp", "rnd")
+        expect_choice(self, "queue", "fifo", "reservoir")
+        expect_choice(self, "replay", "all", "latest")
+        expect_choice(self, "predict", "next", "delta")
+        expect_choice(self, "normalise", "auto", "none", "standard", "scalar")
+        expect_choice(self, "activation", *get_args(Activation))
         for name in ("queue_size", "buffer_size", "features"):
             value = getattr(self, name)
-            expect(value is None or value >= 1, name, "at least 1, or None")
-        for name in ("warmup", "dynamics_steps", "error_steps", "error_every", "batch_size", "error_batch_size",
-                     "error_outputs"):  # fmt: skip
-            expect(getattr(self, name) >= 1, name, "at least 1")
+            expect(self, name, value is None or value >= 1, "at least 1, or None")
+        expect_at_least(self, 1, "warmup", "dynamics_steps", "error_steps", "error_every", "batch_size",
+                        "error_batch_size", "error_outputs")  # fmt: skip
         for name in ("dynamics_lr", "error_lr"):
-            expect(0 <= getattr(self, name) < math.inf, name, "at least 0 and finite")
+            expect(self, name, 0 <= getattr(self, name) < math.inf, "at least 0 and finite")
         for name in ("exp_weight", "rnd_weight", "reward_scale"):
-            expect(math.isfinite(getattr(self, name)), name, "a finite number")
-        expect(self.reward_cap is None or math.isfinite(self.reward_cap), "reward_cap", "a finite number, or None")
-        floor = self.error_floor
-        expect(floor is None or 0 < floor < math.inf, "error_floor", "more than 0 and finite, or None")
-        if self.buffer_size is not None and self.queue_size is not None and self.buffer_size < self.queue_size:
-            raise ValueError(
-                f"LPMConfig.buffer_size: expected at least queue_size = {self.queue_size} "
-                f"(the queue is a window of the buffer), got {self.buffer_size}"
-            )
+            expect(self, name, math.isfinite(getattr(self, name)), "a finite number")
+        cap, floor = self.reward_cap, self.error_floor
+        expect(self, "reward_cap", cap is None or math.isfinite(cap), "a finite number, or None")
+        expect(self, "error_floor", floor is None or 0 < floor < math.inf, "more than 0 and finite, or None")
+        if self.buffer_size is not None and self.queue_size is not None:
+            expect(self, "buffer_size", self.buffer_size >= self.queue_size,
+                   f"at least queue_size = {self.queue_size} (the queue is a window of the buffer)")  # fmt: skip
         if self.clamp is not None:
-            expect(self.clamp[0] < self.clamp[1], "clamp", "(low, high) with low < high")
+            expect(self, "clamp", self.clamp[0] < self.clamp[1], "(low, high) with low < high")
 
 
 # Algorithm 1 and nothing else: one gate, g's raw output, no standardisation.
@@ -162,7 +155,7 @@ _RELEASE: dict[str, Any] = {
 }
 
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
-    "paper": {**_LITERAL, "queue_size": 100},
+    "paper": {**_LITERAL, "queue_size": 100, "error_hidden": (256, 128)},
     "paper-mnist": {**_LITERAL, **_MNIST},
     "paper-miniworld": {**_LITERAL, **_MINIWORLD},
     "paper-atari": {**_LITERAL, **_ATARI, "queue_size": 128},

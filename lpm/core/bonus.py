@@ -114,6 +114,10 @@ class IntrinsicReward(nn.Module):
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
+    def apply_gradients(self, name: str) -> None:
+        """One step of the named optimiser along gradients that are set already."""
+        self._optimizers[name].step()
+
     # ---- state --------------------------------------------------------------------------------------------
     def get_extra_state(self) -> dict[str, Any]:
         """Optimisers and generator, which `nn.Module` does not save by itself."""

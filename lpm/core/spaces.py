@@ -157,6 +157,11 @@ class Spaces:
             return math.prod(self.action_shape)
         return 0 if self.factors == (1,) else sum(self.factors)
 
+    @property
+    def row_numbers(self) -> int:
+        """Numbers in a transition: two observations and an action, as networks see them."""
+        return 2 * math.prod(self.input_shape) + self.action_width
+
     @cached_property
     def policy_width(self) -> int:
         """Width of `Transitions.policy`: logits of all factors, or means then log-stds."""

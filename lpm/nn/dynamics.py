@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
+from lpm.nn.fused import Layer, linear_layers
 from lpm.nn.networks import Activation, Decoder, Encoder, SkipMLP, mlp
 
 
@@ -42,7 +43,7 @@ class DynamicsModel(nn.Module):
         self.encoder: Encoder | None = None
         if spaces.kind == "vector":
             width = math.prod(shape)
-            hidden = (256, 256) if hidden is None else hidden
+            hidden = (128, 128) if hidden is None else hidden
             build = SkipMLP if skip else mlp
             self.body: nn.Module = build(width + actions, hidden, width, act)
         else:
@@ -66,6 +67,18 @@ class DynamicsModel(nn.Module):
         """Mean squared error of each prediction, (B,)."""
         return mean_square(self(x, action), target)
 
+    def loss(self, x: Tensor, action: Tensor, target: Tensor) -> Tensor:
+        """Mean of `errors`."""
+        return self.errors(x, action, target).mean()
+
+    def layers(self) -> list[Layer] | None:
+        """The layers, if this is an MLP whose `loss` is its mean squared error on a `problem`."""
+        return linear_layers(self.body) if self.encoder is None else None
+
+    def problem(self, x: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """What the MLP sees and what it is to say."""
+        return torch.cat([x, action], dim=1), target - x if self.delta else target
+
 
 class ErrorModel(nn.Module):
     """g(o, a) = mean + scale · h(o, a): predicts the error that f made before its last update.
@@ -82,7 +95,7 @@ class ErrorModel(nn.Module):
         self,
         spaces: Spaces,
         *,
-        hidden: Sequence[int] = (256, 128),
+        hidden: Sequence[int] | None = None,
         features: int | None = 512,
         act: Activation = "relu",
         outputs: int = 1,
@@ -101,6 +114,8 @@ class ErrorModel(nn.Module):
         else:
             self.encoder = Encoder(spaces.input_shape, features, act=act)
             width = self.encoder.features
+        if hidden is None:
+            hidden = (128, 64) if spaces.kind == "vector" else (256, 128)
         self.body = mlp(width + spaces.action_width, hidden, outputs)
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("scale", torch.ones(()))
@@ -134,3 +149,11 @@ class ErrorModel(nn.Module):
         """Squared error of every output against the same stored error, in units of `scale`."""
         difference: Tensor = self(x, action) - target.unsqueeze(1)
         return (difference / self.scale).square().mean()
+
+    def layers(self) -> list[Layer] | None:
+        """The layers, if this is an MLP whose `loss` is its mean squared error on a `problem`."""
+        return linear_layers(self.body) if self.encoder is None and not self._shared else None
+
+    def problem(self, x: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """What the MLP sees and what it is to say."""
+        return torch.cat([x, action], dim=1), ((target - self.mean) / self.scale).unsqueeze(1)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
+from lpm.nn.fused import Layer, linear_layers
 from lpm.nn.networks import Activation, Encoder, mlp
 
 
@@ -83,6 +84,19 @@ class RandomTargetModel(nn.Module):
         """Mean squared feature error on the next observation `target`, (B,); `x` and `action` play no part."""
         return self.gap(target).square().mean(1)
 
+    def loss(self, x: Tensor, action: Tensor, target: Tensor) -> Tensor:
+        """Mean of `errors`."""
+        return self.errors(x, action, target).mean()
+
+    def layers(self) -> list[Layer] | None:
+        """The predictor's layers, if it is an MLP: its loss is then the mean squared error on a `problem`."""
+        return linear_layers(self.predictor)
+
+    @torch.no_grad()
+    def problem(self, x: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """What the predictor sees and what it is to say."""
+        return target, self.truth(target)
+
 
 class RandomTargetErrorModel(nn.Module):
     """The error model of the authors' Montezuma code: it reads the target's features of the next observation."""
@@ -102,3 +116,12 @@ class RandomTargetErrorModel(nn.Module):
         """Squared error against the stored error."""
         difference: Tensor = self(x, action) - target.unsqueeze(1)
         return difference.square().mean()
+
+    def layers(self) -> list[Layer] | None:
+        """The layers, if this is an MLP whose `loss` is its mean squared error on a `problem`."""
+        return linear_layers(self.body)
+
+    @torch.no_grad()
+    def problem(self, x: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """What the MLP sees and what it is to say."""
+        return torch.cat([self._model[0].target(x), action], dim=1), target.unsqueeze(1)

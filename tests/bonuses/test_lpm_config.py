@@ -19,7 +19,7 @@ IMAGE = Spaces(Box(0, 255, (3, 36, 36), np.uint8), Discrete(2))
     ("fields", "message"),
     [
         ({"queue_size": 0}, r"LPMConfig.queue_size: expected at least 1, or None, got 0"),
-        ({"form": "square"}, r"LPMConfig.form: expected 'log', 'linear', 'exp' or 'rnd', got 'square'"),
+        ({"form": "square"}, r"LPMConfig.form: expected 'log' or 'linear' or 'exp' or 'rnd', got 'square'"),
         ({"queue": "lifo"}, r"LPMConfig.queue: expected 'fifo' or 'reservoir', got 'lifo'"),
         ({"error_floor": 0.0}, r"LPMConfig.error_floor: expected more than 0 and finite, or None, got 0.0"),
         ({"error_floor": math.inf}, r"LPMConfig.error_floor: expected more than 0 and finite, or None, got inf"),
@@ -27,7 +27,7 @@ IMAGE = Spaces(Box(0, 255, (3, 36, 36), np.uint8), Discrete(2))
         ({"reward_scale": math.nan}, r"LPMConfig.reward_scale: expected a finite number, got nan"),
         ({"reward_cap": math.nan}, r"LPMConfig.reward_cap: expected a finite number, or None, got nan"),
         ({"features": 0}, r"LPMConfig.features: expected at least 1, or None, got 0"),
-        ({"activation": "gelu"}, r"LPMConfig.activation: expected one of .*'leaky_relu'.*, got 'gelu'"),
+        ({"activation": "gelu"}, r"LPMConfig.activation: expected .*'leaky_relu'.*, got 'gelu'"),
         ({"dynamics_steps": 0}, r"LPMConfig.dynamics_steps: expected at least 1, got 0"),
         ({"buffer_size": 5, "queue_size": 6}, r"expected at least queue_size = 6.*got 5"),
         ({"clamp": (1.0, -1.0)}, r"LPMConfig.clamp: expected \(low, high\) with low < high"),

@@ -32,7 +32,7 @@ def exact_g(dim: int, **fields: object) -> LPM:
 def refit(bonus: LPM) -> None:
     """Fit that error model to the queue, without touching f."""
     slots = bonus.queue_slots()
-    bonus.error_model.calibrate(bonus.buffer["error"][slots], bonus._predicted(slots))
+    bonus.error_model.calibrate(bonus.buffer["error"][slots], bonus.past_error.predicted(slots))
     bonus.fits += 1
 
 

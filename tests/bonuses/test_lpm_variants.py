@@ -58,7 +58,7 @@ MINIWORLD = {
 ATARI = {"activation": "leaky_relu", "features": 512, "dynamics_hidden": (512,), "error_hidden": (256, 128)}
 
 EXPECTED: dict[str, dict[str, object]] = {
-    "paper": PAPER,
+    "paper": PAPER | {"error_hidden": (256, 128)},
     "paper-mnist": PAPER | MNIST,
     "paper-miniworld": PAPER | MINIWORLD,
     "paper-atari": PAPER | ATARI | {"queue_size": 128},

@@ -1,0 +1,78 @@
+"""What the error of LPM's dynamics model was before its last update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from lpm.bonuses.lpm_config import LPMConfig
+from lpm.core.spaces import Spaces
+from lpm.nn.buffers import minibatches
+from lpm.nn.dynamics import ErrorModel
+from lpm.nn.fitting import fit
+from lpm.nn.inputs import ObservationInput, in_chunks
+from lpm.nn.random_target import RandomTargetErrorModel
+from lpm.nn.replay import TransitionBuffer
+
+
+class PastError(Protocol):
+    """Anything that says how large the error of a transition was."""
+
+    def predict(self, obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
+        """Raw rows (B, ...) to predicted errors, (B, K)."""
+
+    def fit(self, slots: Tensor, generator: torch.Generator) -> Tensor:
+        """Learn from the entries of the queue D, given as slots of the buffer; the loss."""
+
+
+class QueueRegression:
+    """g of the paper: a network of (o, a), regressed on the errors in D as they were stored at collection."""
+
+    def __init__(
+        self,
+        model: ErrorModel | RandomTargetErrorModel,
+        buffer: TransitionBuffer,
+        observations: ObservationInput,
+        spaces: Spaces,
+        config: LPMConfig,
+        *,
+        descend: Callable[[Tensor], None],
+        apply_gradients: Callable[[], None],
+    ) -> None:
+        self.model = model
+        self.buffer = buffer
+        self.input = observations
+        self.spaces = spaces
+        self.config = config
+        self._descend = descend
+        self._apply_gradients = apply_gradients
+
+    def predict(self, obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
+        """Raw rows (B, ...) to g's outputs, (B, K)."""
+        return self.model(*self._inputs(obs, action, next_obs))  # type: ignore[no-any-return]
+
+    def fit(self, slots: Tensor, generator: torch.Generator) -> Tensor:
+        """Calibrate g if it is affine, then gradient steps on the stored errors, never recomputed ones."""
+        c = self.config
+        if isinstance(self.model, ErrorModel) and self.model.affine:
+            self.model.calibrate(self.buffer["error"][slots], self.predicted(slots))
+        return fit(
+            self.model,
+            [slots[i.to(slots.device)] for i in minibatches(len(slots), c.error_batch_size, c.error_steps, generator)],
+            lambda chosen: (*self._inputs(*self.buffer.rows(chosen)), self.buffer["error"][chosen]),
+            row_numbers=self.spaces.row_numbers,
+            descend=self._descend,
+            apply_gradients=self._apply_gradients,
+        )
+
+    @torch.no_grad()
+    def predicted(self, slots: Tensor) -> Tensor:
+        """The mean of g's outputs on entries of the buffer."""
+        return in_chunks(lambda *rows: self.predict(*rows).mean(1), *self.buffer.rows(slots))
+
+    def _inputs(self, obs: Tensor, action: Tensor, next_obs: Tensor) -> tuple[Tensor, Tensor]:
+        # (o, a), except in the release's Montezuma code, which shows g the next observation
+        return self.input(next_obs if self.config.form == "rnd" else obs), self.spaces.encode_action(action)
