@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,7 @@ class IntrinsicReplayBuffer:
         return getattr(self.inner, name)
 
     def __reduce__(self) -> Any:
-        return self.inner.__reduce_ex__(4)
+        return copy, (self.inner,)
 
     # ---- what Stable-Baselines3 calls ---------------------------------------------------------------------
     def add(

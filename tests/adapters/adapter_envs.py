@@ -77,7 +77,7 @@ class Paying(IntrinsicReward):
 
     def _score(self, batch: Transitions) -> Tensor:
         choice = (batch.action.reshape(*batch.shape) > 0).long()
-        return self.scale * self.table[batch.next_obs[..., 2].long().clamp(0, 7), choice]
+        return self.scale * self.table[batch.next_obs[..., 2].round().long().clamp(0, 7), choice]
 
     def _observe(self, batch: Transitions) -> None:
         self.seen.append(batch)

@@ -1,0 +1,237 @@
+"""Stable-Baselines3, on-policy: exact returns, true successors, effect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from adapter_envs import TASK, Constant, Paying, assert_true_successors
+from sb3_cases import ON_POLICY, ROWS, STEPS, envs, keep_log, off_policy, on_policy, parameters, same
+from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
+
+from lpm.adapters.sb3 import IntrinsicCallback, MixerConfig, make_bonus, spaces_of
+
+PLAIN = MixerConfig(normalise="none")
+
+
+class Watch(BaseCallback):
+    """Keeps what the rollout buffer held after each rollout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[dict[str, np.ndarray]] = []
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_end(self) -> None:
+        names = ("rewards", "advantages", "returns", "values", "episode_starts")
+        buffer: Any = self.model.rollout_buffer  # type: ignore[attr-defined]
+        self.kept.append({name: getattr(buffer, name).copy() for name in names})
+
+
+def bonus_for(model: Any, kind: type[Paying] = Paying, **settings: Any) -> Paying:
+    return kind(spaces_of(model, **settings), num_envs=model.n_envs, rollout_steps=STEPS)
+
+
+def learn(model: Any, *callbacks: BaseCallback, rollouts: int = 2) -> Any:
+    model.set_random_seed(0)  # models share the global generators
+    return model.learn(rollouts * STEPS * model.n_envs, callback=list(callbacks))
+
+
+@pytest.mark.parametrize("name", ON_POLICY)
+def test_a_zero_bonus_leaves_the_buffer_and_the_parameters_exactly_as_they_were(name: str) -> None:
+    alone, with_zero, watch, watch_zero = on_policy(name, envs()), on_policy(name, envs()), Watch(), Watch()
+    learn(alone, watch)
+    learn(with_zero, IntrinsicCallback(make_bonus("none", with_zero), PLAIN), watch_zero)
+    for before, after in zip(watch.kept, watch_zero.kept, strict=True):
+        assert all(np.array_equal(before[key], after[key]) for key in before)
+    assert same(parameters(alone), parameters(with_zero))
+
+
+@pytest.mark.parametrize("name", ON_POLICY)
+def test_training_equals_that_on_an_environment_that_pays_the_bonus_itself(name: str) -> None:
+    paid, mixed = on_policy(name, envs(pays=True)), on_policy(name, envs())
+    learn(paid, rollouts=3)
+    learn(mixed, IntrinsicCallback(bonus_for(mixed), PLAIN), rollouts=3)
+    assert same(parameters(paid), parameters(mixed))
+
+
+def test_the_same_with_continuous_actions_and_normalised_observations() -> None:
+    normalise = {"norm_reward": False}
+    paid = on_policy("PPO", VecNormalize(envs(pays=True, continuous=True), **normalise))
+    mixed = on_policy("PPO", VecNormalize(envs(continuous=True), **normalise))
+    bonus = bonus_for(mixed)
+    learn(paid)
+    learn(mixed, IntrinsicCallback(bonus, PLAIN))
+    assert same(parameters(paid), parameters(mixed))
+
+
+def test_a_constant_bonus_adds_its_closed_form_to_returns() -> None:
+    model, watch = on_policy("PPO", envs(), gamma=0.9, gae_lambda=0.8), Watch()
+    alone, watch_alone = on_policy("PPO", envs(), gamma=0.9, gae_lambda=0.8), Watch()
+    learn(alone, watch_alone, rollouts=1)
+    learn(
+        model,
+        IntrinsicCallback(bonus_for(model, Constant), MixerConfig(weight=0.5, normalise="none")),
+        watch,
+        rollouts=1,
+    )
+    extra = watch.kept[0]["returns"] - watch_alone.kept[0]["returns"]
+    starts = watch.kept[0]["episode_starts"]
+    for row in range(ROWS):
+        left = 0
+        for t in reversed(range(STEPS)):
+            # steps to the end of the episode or of the rollout, this one included
+            left = 1 if t < STEPS - 1 and starts[t + 1, row] else left + 1
+            assert extra[t, row] == pytest.approx(0.5 * (1 - 0.72**left) / (1 - 0.72), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ON_POLICY)
+def test_the_bonus_sees_final_observations_and_every_transition_once(name: str) -> None:
+    model = on_policy(name, envs())
+    bonus = bonus_for(model)
+    learn(model, IntrinsicCallback(bonus, PLAIN), rollouts=3)
+    assert sum(map(assert_true_successors, bonus.seen)) > 20
+    whole = torch.cat([block.obs for block in bonus.seen])
+    assert len(torch.unique(whole.flatten(0, 1), dim=0)) == whole[..., 0].numel() == 3 * STEPS * ROWS
+
+
+def test_under_vecnormalize_the_bonus_sees_raw_observations_and_rewards() -> None:
+    model = on_policy("PPO", VecNormalize(envs()))
+    bonus = bonus_for(model)
+    learn(model, IntrinsicCallback(bonus, PLAIN))
+    for block in bonus.seen:
+        rounded = block.next_obs.round()
+        assert torch.allclose(block.next_obs, rounded, atol=1e-4)  # a final one comes back through the statistics
+        assert torch.equal(block.obs, block.obs.round())
+        assert block.reward is not None
+        assert torch.isin(block.reward, torch.from_numpy(TASK)).all()
+
+
+def test_dict_observations_with_a_chosen_key() -> None:
+    paid = on_policy("PPO", envs(pays=True, keyed=True), policy="MultiInputPolicy")
+    mixed = on_policy("PPO", envs(keyed=True), policy="MultiInputPolicy")
+    bonus = bonus_for(mixed, obs_key="here")
+    learn(paid)
+    learn(mixed, IntrinsicCallback(bonus, PLAIN, obs_key="here"))
+    assert sum(map(assert_true_successors, bonus.seen)) > 10
+    assert same(parameters(paid), parameters(mixed))
+
+
+@pytest.mark.parametrize("name", ["PPO", "A2C"])
+def test_weight_one_changes_the_policy_and_weight_zero_does_not(name: str) -> None:
+    trained = {}
+    for weight in (None, 0.0, 1.0):
+        model = on_policy(name, envs())
+        callback = None if weight is None else IntrinsicCallback(make_bonus("lpm", model), MixerConfig(weight=weight))
+        learn(model, *([] if callback is None else [callback]), rollouts=3)
+        trained[weight] = parameters(model)
+    assert same(trained[None], trained[0.0])
+    assert not same(trained[None], trained[1.0])
+
+
+def test_extrinsic_weight_zero_keeps_the_bootstrap_at_time_limits() -> None:
+    watch, model = Watch(), on_policy("PPO", envs())
+    learn(model, IntrinsicCallback(make_bonus("none", model), MixerConfig(extrinsic_weight=0.0)), watch, rollouts=1)
+    rewards = watch.kept[0]["rewards"]
+    cut = np.zeros_like(rewards, dtype=bool)
+    for row, length in enumerate((3, 5, 4)):
+        cut[2 * length - 1 :: 2 * length, row] = True
+    assert (rewards[cut] != 0).all()
+    assert (rewards[~cut] == 0).all()
+
+
+def test_the_bonus_updates_as_often_as_asked_and_both_returns_are_logged() -> None:
+    model = on_policy("PPO", envs())
+    bonus = bonus_for(model)
+    callback = IntrinsicCallback(bonus, PLAIN, update_every=2)
+    dumps = keep_log(model)
+    learn(model, callback, rollouts=5)
+    assert (callback.rollouts, bonus.updates) == (5, 2)
+    returns = callback.returns.means()
+    assert dumps[-1]["intrinsic/shaped_return"] == returns["shaped_return"]
+    assert dumps[-1]["intrinsic/task_return"] == returns["task_return"] != returns["shaped_return"]
+    assert [dump.get("intrinsic/updates") for dump in dumps] == [None, 1, None, 2, None]
+
+
+def test_monitor_keeps_the_true_return() -> None:
+    model = on_policy("PPO", VecMonitor(envs()))
+    callback = IntrinsicCallback(bonus_for(model, Constant), MixerConfig(weight=100.0, normalise="none"))
+    learn(model, callback)
+    true = np.mean([episode["r"] for episode in model.ep_info_buffer])
+    returns = callback.returns.means()
+    assert returns["task_return"] == pytest.approx(true, abs=1e-4)
+    assert returns["shaped_return"] > true + 100
+
+
+# ---- bad input --------------------------------------------------------------------------------------------
+def test_an_off_policy_algorithm_is_told_what_to_use() -> None:
+    model = off_policy("DQN", envs())
+    with pytest.raises(
+        ValueError, match=r"got DQN, which learns from a replay buffer; use IntrinsicReplayBuffer\.attach"
+    ):
+        model.learn(10, callback=IntrinsicCallback(make_bonus("rnd", model)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"mixer": MixerConfig(heads=2)}, "heads=1 and episodic=True"),
+        ({"mixer": MixerConfig(episodic=False)}, "heads=1 and episodic=True"),
+        ({"mixer": {"weight": 1.0}}, "expected an lpm.agents.MixerConfig, got dict"),
+        ({"update_every": 0}, "update_every: expected an integer of at least 1, got 0"),
+    ],
+)
+def test_settings_that_cannot_be_followed_are_refused(settings: Any, message: str) -> None:
+    model = on_policy("PPO", envs())
+    with pytest.raises(ValueError, match=message):
+        IntrinsicCallback(make_bonus("none", model), **settings)
+
+
+def test_a_bonus_of_another_model_is_refused() -> None:
+    model, other = on_policy("PPO", envs()), on_policy("PPO", envs(continuous=True))
+    with pytest.raises(ValueError, match="built for the action space"):
+        learn(model, IntrinsicCallback(make_bonus("rnd", other)))
+    with pytest.raises(ValueError, match="num_envs=3, got num_envs=2"):
+        learn(model, IntrinsicCallback(make_bonus("rnd", model, num_envs=2)))
+    with pytest.raises(ValueError, match="needs the policy's parameters"):
+        learn(model, IntrinsicCallback(make_bonus("eme", model)))
+    with pytest.raises(ValueError, match=r"expected an lpm\.IntrinsicReward"):
+        IntrinsicCallback("lpm")  # type: ignore[arg-type]
+
+
+def test_dict_and_discrete_observations_are_refused_with_what_to_do() -> None:
+    keyed = on_policy("PPO", envs(keyed=True), policy="MultiInputPolicy")
+    with pytest.raises(ValueError, match=r"obs_key: the observations are a Dict.*one of \['here', 'junk'\]"):
+        make_bonus("rnd", keyed)
+    with pytest.raises(ValueError, match=r"obs_key: expected one of .* got 'there'"):
+        make_bonus("rnd", keyed, obs_key="there")
+    with pytest.raises(ValueError, match="obs_key: expected None"):
+        make_bonus("rnd", on_policy("PPO", envs()), obs_key="here")
+    taxi = PPO("MlpPolicy", "FrozenLake-v1", n_steps=8, batch_size=8)
+    with pytest.raises(ValueError, match="expected a gymnasium Box, got Discrete"):
+        make_bonus("rnd", taxi)
+
+
+def test_a_missing_final_observation_is_refused() -> None:
+    class Forgetful(VecNormalize):
+        def step_wait(self) -> Any:
+            *rest, infos = super().step_wait()
+            return *rest, [{k: v for k, v in info.items() if k != "terminal_observation"} for info in infos]
+
+    model = on_policy("PPO", Forgetful(envs()))
+    with pytest.raises(ValueError, match=r"expected info\['terminal_observation'\]"):
+        learn(model, IntrinsicCallback(bonus_for(model), PLAIN))
+
+
+def test_a_bonus_that_is_not_a_number_stops_the_run() -> None:
+    model = on_policy("PPO", envs())
+    bonus = bonus_for(model, Constant)
+    bonus.scale.fill_(float("nan"))
+    with pytest.raises(ArithmeticError, match="bonus Constant is nan at step 48"):
+        learn(model, IntrinsicCallback(bonus, PLAIN))
