@@ -1,0 +1,303 @@
+"""From evidence to what is said about it: a summary and a verdict per cell, a test per claim, bands, profiles.
+
+Everything here is numbers; the page and the exported tables show the same ones.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from lpm.experiments.evidence import Claim, Evidence, PaperNumber, Score
+from lpm.report import statistics
+from lpm.report.statistics import Comparison, Estimate, Floats, Interval, Summary
+
+Verdict = Literal["reproduced", "not reproduced", "undecided", "no number"]
+ClaimVerdict = Literal["holds", "contradicted", "undecided", "not run"]
+
+LEVEL = 0.05
+"""A corrected p at or below this settles a claim."""
+WIDEST = 0.5
+"""Half the width of the interval, as a share of the paper's number, above which agreement says too little."""
+POINTS = 120
+"""A curve keeps at most this many points."""
+THRESHOLDS = np.linspace(0.0, 1.0, 51)
+
+VERDICT_RULE = (
+    "A number is reproduced when the 95 % interval of the difference of the two means (Welch: our spread over seeds "
+    "and, where the paper gives one, the paper's) contains zero, and its half-width is at most half of the paper's "
+    "number. It is not reproduced when the interval leaves zero out. It is undecided when the interval is wider than "
+    "that, with one seed, or at the smoke scale. Welch's interval is used, not the bootstrap interval of our mean, "
+    "because the paper's mean has an error of its own and because a bootstrap over five seeds is too narrow: it holds "
+    "the true mean in about 84 of 100 cases, not in 95."
+)
+CLAIM_RULE = (
+    "A claim “A beats B” is tested with a one-sided permutation test over seeds; p is corrected for all claims of the "
+    "experiment together (Holm). It holds when the corrected p is at most 0.05, is contradicted when the opposite "
+    "claim would hold, and is undecided otherwise. Runs are paired by seed. Where so few pairs could not reach 0.05 "
+    "after the correction, whatever their values, all runs of both methods are dealt anew instead (unpaired); this "
+    "choice depends on the number of seeds and claims only, not on the scores."
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A method in a condition: ours, the paper's, and whether they agree."""
+
+    score: Score
+    summary: Summary
+    difference: Interval | None
+    """95 % interval of ours minus the paper's."""
+    verdict: Verdict
+    why: str
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """A claim with its test."""
+
+    claim: Claim
+    verdict: ClaimVerdict
+    why: str
+    comparison: Comparison | None = None
+    corrected: float | None = None
+    """Holm-corrected p."""
+    improvement: Estimate | None = None
+    """Probability that a run of `better` beats a run of `worse`."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """A curve: mean over seeds and 95 % band; NaN where there is none."""
+
+    condition: str
+    metric: str
+    method: str
+    seeds: int
+    steps: Floats
+    mean: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True)
+class Overall:
+    """The main metric over all conditions, scaled to 0..1 in each."""
+
+    metric: str
+    conditions: tuple[str, ...]
+    iqm: Mapping[str, Estimate]
+    """Method to interquartile mean over all runs."""
+    profiles: Mapping[str, tuple[Floats, Floats, Floats]]
+    """Method to share of runs above each of `THRESHOLDS`, and its band."""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Everything that is shown of one experiment."""
+
+    evidence: Evidence
+    cells: Mapping[tuple[str, str, str], Cell]
+    """(metric, condition, method) to cell."""
+    claims: tuple[ClaimResult, ...]
+    bands: tuple[Band, ...]
+    overall: Overall | None
+    warnings: tuple[str, ...]
+
+    @property
+    def methods(self) -> dict[str, str]:
+        """Method to label, in the order of the evidence; those without a label last."""
+        seen = [cell.score.method for cell in self.cells.values()] + [band.method for band in self.bands]
+        present = {*seen, *(heatmap.method for heatmap in self.evidence.heatmaps)}
+        known = {method: label for method, label in self.evidence.methods.items() if method in present}
+        return known | {method: method for method in seen if method not in known}
+
+    def metrics(self, kind: Literal["scores", "curves"]) -> dict[str, str]:
+        """Metric to label of the scores or of the curves, the main one first."""
+        seen = [key[0] for key in self.cells] if kind == "scores" else [band.metric for band in self.bands]
+        known = {metric: label for metric, label in self.evidence.metrics.items() if metric in seen}
+        return known | {metric: metric for metric in seen if metric not in known}
+
+    def conditions(self, present: Iterable[str]) -> dict[str, str]:
+        """Condition to label of those present, in the order of the evidence."""
+        seen = list(present)
+        known = {c: label for c, label in self.evidence.conditions.items() if c in seen}
+        return known | {c: c for c in seen if c not in known}
+
+    @property
+    def verdicts(self) -> Counter[str]:
+        """How many of the paper's numbers are reproduced, not reproduced, undecided."""
+        return Counter(cell.verdict for cell in self.cells.values() if cell.verdict != "no number")
+
+    @property
+    def claim_verdicts(self) -> Counter[str]:
+        """How many claims hold, are contradicted, are undecided or were not run."""
+        return Counter(claim.verdict for claim in self.claims)
+
+    @property
+    def seeds(self) -> tuple[int, int]:
+        """Fewest and most seeds of a cell or curve."""
+        counts = [cell.summary.n for cell in self.cells.values()] + [band.seeds for band in self.bands]
+        return (min(counts), max(counts)) if counts else (0, 0)
+
+
+def analyse(evidence: Evidence) -> Analysis:
+    """Summaries, verdicts, tests and bands. What cannot be computed becomes a warning, and is left out."""
+    warnings = list(evidence.warnings)
+    cells: dict[tuple[str, str, str], Cell] = {}
+    for score in evidence.scores:
+        key = score.metric, score.condition, score.method
+        where = f"{evidence.name}: score {', '.join(key)}"
+        if key in cells:
+            warnings.append(f"{where}: given twice; the first is kept")
+            continue
+        try:
+            cells[key] = _cell(score, evidence)
+        except ValueError as problem:
+            warnings.append(f"{where}: left out: {problem}")
+    return Analysis(
+        evidence,
+        cells,
+        _claims(evidence, cells),
+        _bands(evidence, warnings),
+        _overall(evidence, cells),
+        tuple(warnings),
+    )
+
+
+def _generator(*key: str) -> np.random.Generator:
+    """Its own stream for every number, so that one more experiment on the page changes no other number."""
+    return np.random.default_rng([zlib.crc32(part.encode()) for part in key])
+
+
+def _cell(score: Score, evidence: Evidence) -> Cell:
+    values = list(score.values.values())
+    summary = statistics.summarise(values, _generator(evidence.name, score.metric, score.condition, score.method))
+    if score.paper is None:
+        return Cell(score, summary, None, "no number", "the paper gives no number")
+    difference = statistics.difference_interval(values, score.paper.value, score.paper.std, score.paper.seeds)
+    return Cell(score, summary, difference, *_verdict(difference, score.paper, evidence.scale))
+
+
+def _verdict(difference: Interval | None, paper: PaperNumber, scale: str) -> tuple[Verdict, str]:
+    if scale == "smoke":
+        return "undecided", "smoke scale: a test of the code, not of the paper"
+    if difference is None:
+        return "undecided", "one seed: no interval"
+    span = f"ours − paper: {difference.low:+.4g} to {difference.high:+.4g}"
+    if 0.0 not in difference:
+        return "not reproduced", f"{span}, without zero"
+    if (difference.high - difference.low) / 2 > WIDEST * abs(paper.value):
+        return "undecided", f"{span}: contains zero, but too wide to tell"
+    return "reproduced", f"{span}, contains zero"
+
+
+def _claims(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> tuple[ClaimResult, ...]:
+    found = [
+        (cells.get((c.metric, c.condition, c.better)), cells.get((c.metric, c.condition, c.worse)))
+        for c in evidence.claims
+    ]
+    count = sum(a is not None and b is not None for a, b in found)
+    tests: list[tuple[Comparison, Comparison] | None] = []
+    for claim, (a, b) in zip(evidence.claims, found, strict=True):
+        tests.append(None if a is None or b is None else _both_ways(evidence, claim, a, b, count))
+    done = [pair for pair in tests if pair is not None]
+    forward = iter(statistics.holm([pair[0].p for pair in done]))
+    backward = iter(statistics.holm([pair[1].p for pair in done]))
+    results = []
+    for claim, (a, b), pair in zip(evidence.claims, found, tests, strict=True):
+        if pair is None or a is None or b is None:
+            missing = [evidence.methods.get(m, m) for m, c in ((claim.better, a), (claim.worse, b)) if c is None]
+            results.append(ClaimResult(claim, "not run", f"no runs of {' and '.join(missing)}"))
+            continue
+        p, reverse = next(forward), next(backward)
+        results.append(
+            ClaimResult(
+                claim,
+                *_claim_verdict(evidence, pair[0], p, reverse, count),
+                pair[0],
+                p,
+                statistics.probability_of_improvement(
+                    [_signed(evidence, a)], [_signed(evidence, b)], _generator(evidence.name, "improvement", claim.text)
+                ),
+            )
+        )
+    return tuple(results)
+
+
+def _signed(evidence: Evidence, cell: Cell) -> list[float]:
+    sign = -1.0 if cell.score.metric in evidence.lower_is_better else 1.0
+    return [sign * value for value in cell.score.values.values()]
+
+
+def _both_ways(evidence: Evidence, claim: Claim, a: Cell, b: Cell, claims: int) -> tuple[Comparison, Comparison]:
+    ours, theirs = (dict(zip(cell.score.values, _signed(evidence, cell), strict=True)) for cell in (a, b))
+    paired = set(ours) == set(theirs) and statistics.arrangements(len(ours), len(theirs), True) * LEVEL >= claims
+    key = evidence.name, "claim", claim.condition, claim.metric, claim.better, claim.worse
+    forward = statistics.permutation_test(ours, theirs, _generator(*key), paired)
+    return forward, statistics.permutation_test(theirs, ours, _generator(*key), paired)
+
+
+def _claim_verdict(
+    evidence: Evidence, test: Comparison, p: float, reverse: float, claims: int
+) -> tuple[ClaimVerdict, str]:
+    if evidence.scale == "smoke":
+        return "undecided", "smoke scale: a test of the code, not of the paper"
+    if p <= LEVEL:
+        return "holds", "seeds agree more than chance would"
+    if reverse <= LEVEL:
+        return "contradicted", "the opposite holds"
+    if test.smallest * claims > LEVEL:
+        return "undecided", "too few seeds to settle it, whatever their values"
+    direction = "in the paper's direction" if test.difference > 0 else "not in the paper's direction"
+    return "undecided", f"{direction}, but chance could do it"
+
+
+def _bands(evidence: Evidence, warnings: list[str]) -> tuple[Band, ...]:
+    bands = []
+    for curve in evidence.curves:
+        where = f"{evidence.name}: curve {curve.metric}, {curve.condition}, {curve.method}"
+        lengths = {len(run) for run in curve.runs.values()}
+        if not curve.steps or lengths != {len(curve.steps)}:
+            warnings.append(f"{where}: left out: expected {len(curve.steps)} values per seed, got {sorted(lengths)}")
+            continue
+        kept = np.unique(np.linspace(0, len(curve.steps) - 1, min(POINTS, len(curve.steps))).round().astype(int))
+        try:
+            steps = statistics.numbers(curve.steps, "steps")[kept]
+            runs = np.array(list(curve.runs.values()), dtype=np.float64)[:, kept]
+            key = evidence.name, "curve", curve.metric, curve.condition, curve.method
+            mean, low, high = statistics.curve_band(runs, _generator(*key))
+        except (TypeError, ValueError) as problem:
+            warnings.append(f"{where}: left out: {problem}")
+            continue
+        bands.append(Band(curve.condition, curve.metric, curve.method, len(curve.runs), steps, mean, low, high))
+    return tuple(bands)
+
+
+def _overall(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> Overall | None:
+    """IQM and profiles over the conditions that all methods of the main metric share; None if fewer than two."""
+    metric = next(iter(evidence.metrics), "")
+    methods = [m for m in evidence.methods if any((metric, c, m) in cells for c in evidence.conditions)]
+    conditions = [c for c in evidence.conditions if all((metric, c, m) in cells for m in methods)]
+    if len(methods) < 2 or len(conditions) < 2:
+        return None
+    strata: dict[str, list[Floats]] = {method: [] for method in methods}
+    for condition in conditions:
+        scores = {m: np.array(_signed(evidence, cells[metric, condition, m])) for m in methods}
+        low, high = (pick(pick(values) for values in scores.values()) for pick in (min, max))
+        if high == low:
+            return None
+        for method in methods:
+            strata[method].append((scores[method] - low) / (high - low))
+    draw = {method: _generator(evidence.name, "overall", method) for method in methods}
+    return Overall(
+        metric,
+        tuple(conditions),
+        {m: statistics.aggregate(strata[m], "iqm", draw[m]) for m in methods},
+        {m: statistics.performance_profile(strata[m], THRESHOLDS, draw[m]) for m in methods},
+    )

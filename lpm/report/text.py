@@ -1,0 +1,68 @@
+"""Numbers and names as text, the same on the page and in exported tables."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lpm.report.statistics import Interval
+
+
+def decimals(spread: float | None, value: float) -> int:
+    """Digits after the point: two significant ones of the spread, or three to four of the value without one."""
+    size = abs(spread) if spread else abs(value) / 10
+    if size == 0 or not math.isfinite(size):
+        return 2
+    return min(6, max(0, 1 - math.floor(math.log10(size))))
+
+
+def number(value: float, places: int = 2) -> str:
+    """A number with thousands separators; very large and very small ones in powers of ten.
+
+    >>> number(1347.63, 1), number(0.00000123), number(-0.0, 1)
+    ('1,347.6', '1.2e-06', '0.0')
+    """
+    size = abs(value)
+    if size and (size >= 1e9 or size < 0.5 * 10**-places):
+        return f"{value:.1e}".replace("-", "−", 1) if value < 0 else f"{value:.1e}"
+    text = f"{0.0 if size == 0 else value:,.{places}f}"
+    return text.replace("-", "−", 1)
+
+
+def plus_minus(mean: float, std: float | None, places: int) -> str:
+    """Mean ± std, or the mean alone."""
+    return number(mean, places) if std is None else f"{number(mean, places)} ± {number(std, places)}"
+
+
+def span(interval: Interval | None, places: int) -> str:
+    """An interval, or a dash."""
+    return "–" if interval is None else f"{number(interval.low, places)} to {number(interval.high, places)}"
+
+
+def p_value(p: float) -> str:
+    """A p-value.
+
+    >>> p_value(0.03125), p_value(0.00001)
+    ('0.031', '< 0.001')
+    """
+    return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Nested settings as dotted names and short texts."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            yield from flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value if isinstance(value, str) else repr(value)
+
+
+def slug(text: str) -> str:
+    """A name that is safe in a file name or an anchor.
+
+    >>> slug("Noisy TV: 50 %"), slug("../<x>")
+    ('noisy-tv-50', 'x')
+    """
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "unnamed"
