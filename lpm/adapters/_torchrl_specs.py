@@ -52,7 +52,7 @@ def _space(name: str, spec: Any, lead: int) -> gymnasium.Space[Any]:
     if isinstance(spec, OneHot):
         return Discrete(int(spec.space.n))
     if isinstance(spec, Binary):
-        return MultiBinary(shape)
+        return MultiBinary(shape[0] if len(shape) == 1 else shape)
     if isinstance(spec, MultiCategorical):
         nvec = spec.nvec
         return MultiDiscrete(np.asarray(nvec[(0,) * lead].tolist() if nvec.ndim > lead else nvec.tolist()))

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lpm.adapters._common import check_bonus, check_count, check_mixer, finite, make_block, missing
+from lpm.adapters._common import check_count, check_mixer, finite, make_block, missing
 from lpm.agents.mixer import MixerConfig, RewardMixer
 from lpm.core.bonus import IntrinsicReward
 
@@ -73,12 +73,14 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
         ):
             if isinstance(keys, str) or len(keys) != 2:
                 raise ValueError(f"{name}: expected two keys ({meaning}), got {keys!r}")
+        given: Any = bonus
+        if not isinstance(given, IntrinsicReward):
+            raise ValueError(f"bonus: expected an lpm.IntrinsicReward, see lpm.make; got {type(given).__name__}")
         config = MixerConfig() if mixer is None else mixer
         check_mixer(config)
         if config.schedule != "constant":
             check_count("total_steps", total_steps)
         super().__init__(in_keys=list(in_keys), out_keys=list(out_keys))
-        check_bonus(bonus, bonus.spaces, bonus.num_envs)
         self.bonus = bonus
         self.mixer = RewardMixer(config, bonus.num_envs)
         self.reward_key = reward_key
