@@ -108,8 +108,10 @@ class IntrinsicVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
             self._obs = fresh
             self._ended[:] = False
         else:
-            self._obs[mask] = fresh[mask]
-            self._ended[mask] = False
+            chosen = np.asarray(mask, dtype=np.bool_)
+            fresh[~chosen] = self._obs[~chosen]  # a new array: the bonus may have kept the old one
+            self._obs = fresh
+            self._ended &= ~chosen
         return obs, info
 
     def step(self, actions: Any) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
@@ -124,7 +126,7 @@ class IntrinsicVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
         block = make_block(
             self.bonus,
             self._obs[None],
-            np.asarray(actions)[None],
+            np.array(actions)[None],
             self._successors(seen, done, info)[None],
             terminated=np.asarray(terminated)[None],
             truncated=np.asarray(truncated)[None],
@@ -134,7 +136,7 @@ class IntrinsicVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
         self.steps += self.num_envs
         raw = finite(self.bonus.step(block).cpu().numpy(), self.bonus, self.steps)
         streams = self.mixer.mix(np.asarray(reward)[None], raw, valid[None], self._progress)
-        self._obs, self._ended = seen, done
+        self._obs, self._ended = seen, np.array(done)
         self._since_update += 1
         if self._since_update == self.update_every:
             self.metrics = {name: float(value) for name, value in self.bonus.update().items()}

@@ -165,8 +165,9 @@ def test_updates_come_as_often_as_asked_and_both_returns_are_logged() -> None:
     learn(model, 50 * ROWS)
     assert bonus.updates == buffer.updates == 5
     assert sum(block.shape[0] for block in bonus.seen) == 45
-    assert {"intrinsic/task_return", "intrinsic/shaped_return", "rollout/ep_rew_mean"} <= dumps[-1].keys()
-    assert dumps[-1]["intrinsic/shaped_return"] > 200 > dumps[-1]["rollout/ep_rew_mean"]
+    logged = next(dump for dump in reversed(dumps) if "intrinsic/shaped_return" in dump)
+    assert "intrinsic/task_return" in logged
+    assert logged["intrinsic/shaped_return"] > 200 > logged["rollout/ep_rew_mean"]
 
 
 def test_detach_gives_the_model_its_own_buffer_back_and_saving_saves_that_one(tmp_path: Any) -> None:

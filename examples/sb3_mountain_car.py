@@ -1,0 +1,178 @@
+"""Stable-Baselines3's PPO and SAC with and without LPM on the noisy MountainCar: how much of the state space is seen.
+
+    python examples/sb3_mountain_car.py                  # all runs, then the figure
+    python examples/sb3_mountain_car.py --seeds 0 1 --ppo-steps 4000 --sac-steps 1000 --out runs/try
+
+Every run writes one JSON file when it ends; runs whose file is there are not run again. Coverage is the share of the
+environment's 100 cells of position and velocity that training has visited; the second action freezes the car and
+shows noise, and the share of steps that do so is kept as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from stable_baselines3 import PPO, SAC
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
+
+from lpm.adapters.sb3 import IntrinsicCallback, IntrinsicReplayBuffer, MixerConfig, make_bonus
+from lpm.envs.coverage import Coverage
+from lpm.files import write_atomic
+
+ENV = "lpm/MountainCar-v0"
+CELLS = 100
+BONUSES = ("none", "lpm")
+POINTS = 50  # measurements along a run
+
+
+class Visits(BaseCallback):
+    """Counts the cells that training visits and the steps that show noise."""
+
+    def __init__(self, every: int) -> None:
+        super().__init__()
+        self.every = every
+        self.coverage = Coverage(CELLS)
+        self.curve: list[tuple[int, float, float]] = []
+        """Steps, coverage so far, and the share of noise since the measurement before."""
+        self._noise: list[bool] = []
+
+    def _on_step(self) -> bool:
+        infos = self.locals["infos"]
+        self.coverage.add([info["cell"] for info in infos])
+        self._noise += [bool(info["noise"]) for info in infos]
+        if self.num_timesteps >= self.every * (len(self.curve) + 1):
+            self.curve.append((self.num_timesteps, self.coverage.fraction, float(np.mean(self._noise))))
+            self._noise.clear()
+        return True
+
+
+def settings_of(algorithm: str, bonus: str, seed: int, steps: int) -> dict[str, Any]:
+    """Everything a run depends on."""
+    return {"algorithm": algorithm, "bonus": bonus, "seed": seed, "steps": steps, "weight": 1.0}
+
+
+def run(settings: dict[str, Any]) -> dict[str, Any]:
+    """One training run; its settings, curve and episodes."""
+    torch.set_num_threads(1)
+    start = time.process_time()
+    seed, on_policy = settings["seed"], settings["algorithm"] == "PPO"
+    env = make_vec_env(ENV, n_envs=8 if on_policy else 4, seed=seed, env_kwargs={"noise": True})
+    common: dict[str, Any] = {"seed": seed, "device": "cpu", "policy_kwargs": {"net_arch": [64, 64]}}
+    mixer = MixerConfig(weight=settings["weight"])
+    visits = Visits(settings["steps"] // POINTS)
+    callbacks: list[BaseCallback] = [visits]
+    model: BaseAlgorithm
+    if on_policy:
+        model = PPO("MlpPolicy", env, n_steps=128, batch_size=256, **common)
+    else:
+        model = SAC("MlpPolicy", env, batch_size=128, buffer_size=50_000, learning_starts=1_000, **common)
+    used: dict[str, Any] = {}
+    if settings["bonus"] != "none":
+        bonus = make_bonus(settings["bonus"], model, rollout_steps=128, seed=seed)
+        used = dataclasses.asdict(bonus.config)  # type: ignore[call-overload]
+        if on_policy:
+            callbacks.append(IntrinsicCallback(bonus, mixer))
+        else:
+            IntrinsicReplayBuffer.attach(model, bonus, mixer)
+    model.learn(settings["steps"], callback=callbacks)
+    episodes = [float(episode["r"]) for episode in model.ep_info_buffer or []]
+    return {
+        "settings": settings,
+        "bonus_settings": used,
+        "curve": visits.curve,
+        "returns": episodes,
+        "visits": visits.coverage.visits.tolist(),
+        "cpu_seconds": round(time.process_time() - start, 1),
+    }
+
+
+def load_or_run(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The stored result of these settings, or a new one."""
+    path = folder / f"{settings['algorithm']}-{settings['bonus']}-{settings['seed']}.json".lower()
+    if path.exists():
+        stored: dict[str, Any] = json.loads(path.read_text())
+        if stored["settings"] != settings:
+            raise ValueError(
+                f"{path}: expected a run of {settings}, got one of {stored['settings']}; use another --out"
+            )
+        return stored
+    result = run(settings)
+    write_atomic(path, json.dumps(result).encode())
+    print(f"{path.name}: coverage {result['curve'][-1][1]:.0%}, {result['cpu_seconds']} s", flush=True)
+    return result
+
+
+def draw(results: dict[tuple[str, str], list[dict[str, Any]]], path: Path) -> None:
+    """Coverage along training: mean over seeds, and every seed as a thin line."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    colours = {"none": "#777777", "lpm": "#c1440e"}
+    names = {"none": "alone", "lpm": "with LPM"}
+    algorithms = list(dict.fromkeys(algorithm for algorithm, _ in results))
+    figure, axes = pyplot.subplots(1, len(algorithms), figsize=(4.2 * len(algorithms), 3.2), sharey=True, squeeze=False)
+    for axis, algorithm in zip(axes[0], algorithms, strict=True):
+        for bonus in BONUSES:
+            runs = results[algorithm, bonus]
+            steps = np.array([point[0] for point in runs[0]["curve"]])
+            seen = 100 * np.array([[point[1] for point in run["curve"]] for run in runs])
+            for line in seen:
+                axis.plot(steps, line, color=colours[bonus], alpha=0.25, linewidth=0.8)
+            axis.plot(steps, seen.mean(axis=0), color=colours[bonus], linewidth=2, label=names[bonus])
+        axis.set(title=f"SB3 {algorithm}, {len(runs)} seeds", xlabel="environment steps", ylim=(0, 100))
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].set_ylabel("cells visited, %")
+    axes[0, 0].legend(frameon=False, loc="lower right")
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=140)
+    pyplot.close(figure)
+
+
+def report(results: dict[tuple[str, str], list[dict[str, Any]]]) -> str:
+    """A row for each algorithm with and without the bonus: mean and range over seeds."""
+    rows = [
+        "| algorithm | bonus | cells visited, % | noise in the last half, % | task return |",
+        "|---|---|---|---|---|",
+    ]
+    for (algorithm, bonus), runs in results.items():
+        seen = [100 * run["curve"][-1][1] for run in runs]
+        noise = [100 * np.mean([point[2] for point in run["curve"][POINTS // 2 :]]) for run in runs]
+        returns = [np.mean(run["returns"]) for run in runs if run["returns"]]
+        task = f"{np.mean(returns):.2f}" if returns else "–"
+        spread = f"{np.mean(seen):.1f} [{min(seen):.0f}–{max(seen):.0f}]"
+        rows.append(f"| {algorithm} | {bonus} | {spread} | {np.mean(noise):.0f} | {task} |")
+    return "\n".join(rows)
+
+
+def main() -> None:
+    """Parse, run what is missing, draw."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--ppo-steps", type=int, default=50_000)
+    parser.add_argument("--sac-steps", type=int, default=20_000)
+    parser.add_argument("--out", type=Path, default=Path("results/sb3"))
+    parser.add_argument("--figure", type=Path, help="default: sb3_mountain_car.png in --out")
+    options = parser.parse_args()
+    results: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for algorithm, steps in (("PPO", options.ppo_steps), ("SAC", options.sac_steps)):
+        for bonus in BONUSES:
+            runs = [load_or_run(settings_of(algorithm, bonus, seed, steps), options.out) for seed in options.seeds]
+            results[algorithm, bonus] = runs
+    draw(results, options.figure or options.out / "sb3_mountain_car.png")
+    print(report(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Stable-Baselines3: a model and its bonus on disk."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from sb3_cases import ROWS, STEPS, envs, off_policy, on_policy, parameters, same
+from stable_baselines3 import DQN, PPO
+
+from lpm.adapters.sb3 import (
+    IntrinsicCallback,
+    IntrinsicReplayBuffer,
+    MixerConfig,
+    companion,
+    load_bonus,
+    make_bonus,
+    save,
+)
+
+MIXER = MixerConfig(weight=0.3)
+
+
+def flat(state: Any) -> list[Any]:
+    if isinstance(state, dict):
+        return [leaf for key in sorted(state, key=str) for leaf in flat(state[key])]
+    return [leaf for item in state for leaf in flat(item)] if isinstance(state, (list, tuple)) else [state]
+
+
+def equal(left: Any, right: Any) -> bool:
+    return all(
+        torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
+        for a, b in zip(flat(left), flat(right), strict=True)
+    )
+
+
+def intrinsic_of(model: Any) -> Any:
+    # of several updates' memory, so that a queue lost on the way would show
+    bonus = make_bonus("lpm", model, rollout_steps=10, seed=3)
+    if isinstance(model, PPO):
+        return IntrinsicCallback(bonus, MIXER, update_every=2)
+    return IntrinsicReplayBuffer.attach(model, bonus, MIXER)
+
+
+def go_on(model: Any, intrinsic: Any, steps: int) -> None:
+    torch.manual_seed(5)
+    model.set_random_seed(5)
+    callback = intrinsic if isinstance(intrinsic, IntrinsicCallback) else None
+    model.learn(steps, callback=callback, reset_num_timesteps=False)
+
+
+def test_save_load_and_go_on_equals_going_on_on_policy(tmp_path: Path) -> None:
+    model = on_policy("PPO", envs())
+    intrinsic = intrinsic_of(model)
+    model.learn(3 * STEPS * ROWS, callback=intrinsic)
+    save(model, intrinsic, tmp_path / "run")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["run.bonus.pt", "run.zip"]
+    loaded = PPO.load(tmp_path / "run", env=copy.deepcopy(model.env), force_reset=False)
+    again = intrinsic_of(loaded)
+    assert not equal(intrinsic.state_dict(), again.state_dict())
+    load_bonus(loaded, again, tmp_path / "run")
+    assert equal(intrinsic.state_dict(), again.state_dict())
+    for part in ((model, intrinsic), (loaded, again)):
+        go_on(*part, 3 * STEPS * ROWS)
+    assert again.rollouts == 6
+    assert equal(intrinsic.state_dict(), again.state_dict())
+    assert same(parameters(model), parameters(loaded))
+
+
+def test_save_load_and_go_on_equals_going_on_off_policy(tmp_path: Path) -> None:
+    model = off_policy("DQN", envs())
+    intrinsic = intrinsic_of(model)
+    model.learn(25 * ROWS)  # in the middle of a block of 10 steps
+    save(model, intrinsic, tmp_path / "run.zip")
+    model.save_replay_buffer(tmp_path / "replay.pkl")
+    loaded = DQN.load(tmp_path / "run.zip", env=copy.deepcopy(model.env), force_reset=False)
+    loaded.load_replay_buffer(tmp_path / "replay.pkl")
+    again = intrinsic_of(loaded)
+    load_bonus(loaded, again, tmp_path / "run.zip")
+    for part in ((model, intrinsic), (loaded, again)):
+        go_on(*part, 40 * ROWS)
+    assert again.updates == 6
+    assert equal(intrinsic.state_dict(), again.state_dict())
+    assert same(parameters(model), parameters(loaded))
+
+
+def test_files_that_do_not_belong_are_refused(tmp_path: Path) -> None:
+    model = on_policy("PPO", envs())
+    intrinsic = intrinsic_of(model)
+    with pytest.raises(ValueError, match=r"lost\.bonus\.pt: expected the bonus of this model"):
+        load_bonus(model, intrinsic, tmp_path / "lost")
+    path = tmp_path / "run"
+    save(model, intrinsic, path)
+    with pytest.raises(ValueError, match="expected the state of RND, got that of LPM"):
+        load_bonus(model, IntrinsicCallback(make_bonus("rnd", model)), path)
+    with pytest.raises(ValueError, match="does not fit this LPM"):
+        load_bonus(model, IntrinsicCallback(make_bonus("lpm", model, dynamics_hidden=(8,))), path)
+    with pytest.raises(ValueError, match="does not fit this LPM: RewardMixer: expected a state of 2 environments"):
+        load_bonus(model, IntrinsicCallback(make_bonus("lpm", model, num_envs=2)), path)
+    model.num_timesteps = 7
+    with pytest.raises(ValueError, match="expected the bonus of step 7, as the model, got that of step 0"):
+        load_bonus(model, intrinsic, path)
+    file = companion(path)
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="the file cannot be read"):
+        load_bonus(model, intrinsic, path)
+    torch.save({"weights": torch.zeros(1)}, file)
+    with pytest.raises(ValueError, match="got another kind of file"):
+        load_bonus(model, intrinsic, path)
+
+
+def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
+    class Bomb:
+        def __reduce__(self) -> Any:
+            return print, ("run",)
+
+    model = on_policy("PPO", envs())
+    torch.save({"format": "lpm.adapters/1", "bonus": Bomb()}, companion(tmp_path / "run"))
+    with pytest.raises(ValueError, match="the file cannot be read"):
+        load_bonus(model, intrinsic_of(model), tmp_path / "run")
