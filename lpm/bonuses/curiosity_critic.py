@@ -86,18 +86,22 @@ class CuriosityCritic(IntrinsicReward):
         if not self.experience.begin_update():
             return {}
         c = self.config
-        dynamics_loss = self.experience.fit(
-            lambda rows: self.dynamics.errors(rows.x, rows.code, rows.x_next),
+        dynamics_loss = self.experience.fit_model(
+            self.dynamics,
+            lambda rows: rows.x_next,
             partial(self.descend, "dynamics"),
+            partial(self.apply_gradients, "dynamics"),
             batch_size=c.batch_size,
             epochs=c.epochs,
             generator=generator,
         )
         after = self.experience.each_fresh(self._errors)
         self.critic.calibrate(after, self.experience.each_fresh(self._critic))
-        critic_loss = self.experience.fit(
-            lambda rows: self.critic.loss(rows.x, rows.code, after[rows.index]),
+        critic_loss = self.experience.fit_model(
+            self.critic,
+            lambda rows: after[rows.index],
             partial(self.descend, "critic"),
+            partial(self.apply_gradients, "critic"),
             batch_size=c.batch_size,
             epochs=c.critic_epochs,
             generator=generator,

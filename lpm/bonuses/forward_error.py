@@ -56,9 +56,11 @@ class ForwardError(IntrinsicReward):
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
         if not self.experience.begin_update():
             return {}
-        loss = self.experience.fit(
-            self._errors,
+        loss = self.experience.fit_model(
+            self.dynamics,
+            lambda rows: rows.x_next,
             partial(self.descend, "dynamics"),
+            partial(self.apply_gradients, "dynamics"),
             batch_size=self.config.batch_size,
             epochs=self.config.epochs,
             generator=generator,

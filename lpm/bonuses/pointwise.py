@@ -97,9 +97,11 @@ class Pointwise(IntrinsicReward):
         if not self.experience.begin_update():
             return {}
         self._oldest.load_state_dict(self.dynamics.state_dict())
-        loss = self.experience.fit(
-            lambda rows: self.dynamics.errors(rows.x, rows.code, rows.x_next),
+        loss = self.experience.fit_model(
+            self.dynamics,
+            lambda rows: rows.x_next,
             partial(self.descend, "dynamics"),
+            partial(self.apply_gradients, "dynamics"),
             batch_size=self.config.batch_size,
             epochs=self.config.epochs,
             generator=generator,

@@ -116,13 +116,18 @@ class RND(IntrinsicReward):
             kept = torch.rand(len(errors), generator=generator).to(errors.device) < self.config.proportion
             return (errors * kept).sum() / kept.sum().clamp_min(1)
 
-        value = self.experience.fit(
-            loss,
-            partial(self.descend, "predictor"),
-            batch_size=self.config.batch_size,
-            epochs=self.config.epochs,
-            generator=generator,
-        )
+        layers = self.model.layers() if self.config.proportion == 1 else None
+        how = {"batch_size": self.config.batch_size, "epochs": self.config.epochs}
+        if layers is None:
+            value = self.experience.fit(loss, partial(self.descend, "predictor"), **how, generator=generator)
+        else:
+            value = self.experience.fit_layers(
+                layers,
+                lambda rows: (rows.x_next, truth[rows.index]),
+                partial(self.apply_gradients, "predictor"),
+                **how,
+                generator=generator,
+            )
         self.experience.end_update()
         return {"predictor_loss": value}
 

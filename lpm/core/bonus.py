@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adam import adam
 
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
@@ -116,7 +117,29 @@ class IntrinsicReward(nn.Module):
 
     def apply_gradients(self, name: str) -> None:
         """One step of the named optimiser along gradients that are set already."""
-        self._optimizers[name].step()
+        optimizer = self._optimizers[name]
+        (group,) = optimizer.param_groups
+        states = [optimizer.state[parameter] for parameter in group["params"]]
+        if not all(states) or group["amsgrad"] or group["maximize"] or group["weight_decay"]:
+            optimizer.step()  # also the first step, which makes the state
+            return
+        with torch.no_grad():  # for small networks the bookkeeping of `step` takes longer than the arithmetic
+            adam(
+                group["params"],
+                [parameter.grad for parameter in group["params"]],
+                [state["exp_avg"] for state in states],
+                [state["exp_avg_sq"] for state in states],
+                [],
+                [state["step"] for state in states],
+                fused=True,
+                amsgrad=False,
+                maximize=False,
+                weight_decay=0.0,
+                lr=group["lr"],
+                beta1=group["betas"][0],
+                beta2=group["betas"][1],
+                eps=group["eps"],
+            )
 
     # ---- state --------------------------------------------------------------------------------------------
     def get_extra_state(self) -> dict[str, Any]:

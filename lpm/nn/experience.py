@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -13,11 +13,13 @@ from torch import Tensor, nn
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import minibatches
+from lpm.nn.fitting import NUMBERS_AT_ONCE, Regressor
+from lpm.nn.fused import Layer, least_squares
 from lpm.nn.inputs import Normalise, ObservationInput, in_chunks
 from lpm.nn.replay import TransitionBuffer
 
-CHUNK, CHUNK_NUMBERS = 1024, 2**23
-"""Rows that are preprocessed at a time, and numbers in them: bounds the memory that a block of images takes."""
+CHUNK = 1024
+"""Rows that are preprocessed at a time, unless they have very many numbers: bounds the memory that images take."""
 
 
 class Rows:
@@ -73,7 +75,7 @@ class Experience(nn.Module):
         if normalise == "auto":
             normalise = "standard" if spaces.kind == "vector" else "none"
         self.spaces = spaces
-        self.chunk = max(1, min(CHUNK, CHUNK_NUMBERS // max(1, math.prod(spaces.input_shape))))
+        self.chunk = max(1, min(CHUNK, NUMBERS_AT_ONCE // max(1, math.prod(spaces.input_shape))))
         self.warmup = warmup
         self.frozen = frozen
         self.next_only = next_only
@@ -132,11 +134,65 @@ class Experience(nn.Module):
         """
         slots = self.buffer.last(self.buffer.fresh)
         losses = []
-        for index in minibatches(len(slots), batch_size, epochs * max(1, len(slots) // batch_size), generator):
-            value = loss(self._fresh(slots, index.to(slots.device))).mean()
+        for index in _passes(slots, batch_size, epochs, generator):
+            value = loss(self._fresh(slots, index)).mean()
             descend(value)
             losses.append(value.detach())
         return torch.stack(losses).mean()
+
+    def fit_layers(
+        self,
+        layers: Sequence[Layer],
+        problem: Callable[[Rows], tuple[Tensor, Tensor]],
+        apply_gradients: Callable[[], None],
+        *,
+        batch_size: int,
+        epochs: int,
+        generator: torch.Generator,
+    ) -> Tensor:
+        """`fit` of an MLP by least squares, without autograd. `problem` gives its inputs and targets.
+
+        They are computed once and for all rows, unless these have very many numbers.
+        """
+        slots = self.buffer.last(self.buffer.fresh)
+
+        def batches() -> Iterator[tuple[Tensor, Tensor]]:
+            whole = None
+            if len(slots) * self.spaces.row_numbers <= 4 * NUMBERS_AT_ONCE:
+                whole = problem(self._fresh(slots, torch.arange(len(slots), device=slots.device)))
+            for index in _passes(slots, batch_size, epochs, generator):
+                if whole is None:
+                    yield problem(self._fresh(slots, index))
+                else:
+                    yield whole[0][index], whole[1][index]
+
+        return torch.stack(least_squares(layers, batches(), apply_gradients)).mean()
+
+    def fit_model(
+        self,
+        model: Regressor,
+        target: Callable[[Rows], Tensor],
+        descend: Callable[[Tensor], None],
+        apply_gradients: Callable[[], None],
+        *,
+        batch_size: int,
+        epochs: int,
+        generator: torch.Generator,
+    ) -> Tensor:
+        """`fit` of a model of (o, a) to a target, without autograd where the model allows it."""
+        how = {"batch_size": batch_size, "epochs": epochs}
+        layers = model.layers()
+        if layers is None:
+            return self.fit(
+                lambda rows: model.loss(rows.x, rows.code, target(rows)), descend, **how, generator=generator
+            )
+        return self.fit_layers(
+            layers,
+            lambda rows: model.problem(rows.x, rows.code, target(rows)),
+            apply_gradients,
+            **how,
+            generator=generator,
+        )
 
     @torch.no_grad()
     def each_fresh(self, function: Callable[[Rows], Tensor]) -> Tensor:
@@ -155,3 +211,8 @@ class Experience(nn.Module):
     @property
     def _accumulating(self) -> bool:
         return self.input.moments is not None and not (self.frozen and self.ready)
+
+
+def _passes(slots: Tensor, batch_size: int, epochs: int, generator: torch.Generator) -> Iterator[Tensor]:
+    steps = epochs * max(1, len(slots) // batch_size)
+    return (index.to(slots.device) for index in minibatches(len(slots), batch_size, steps, generator))

@@ -51,7 +51,7 @@ def fit(
         if layers is not None:
             inputs, outputs = model.problem(x, action, target)
             parts = zip(torch.split(inputs, size), torch.split(outputs, size), strict=True)
-            losses += least_squares(layers, list(parts), apply_gradients)
+            losses += least_squares(layers, parts, apply_gradients)
             continue
         for part in zip(*(torch.split(rows, size) for rows in (x, action, target)), strict=True):
             loss = model.loss(*part)

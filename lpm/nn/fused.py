@@ -7,7 +7,7 @@ modules up to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -122,7 +122,7 @@ class FusedMLP:
 
 
 def least_squares(
-    layers: Sequence[Layer], batches: Sequence[tuple[Tensor, Tensor]], step: Callable[[], None]
+    layers: Sequence[Layer], batches: Iterable[tuple[Tensor, Tensor]], step: Callable[[], None]
 ) -> list[Tensor]:
     """Fit an MLP to minibatches of inputs and targets, one `step` of its optimiser each: the mean squared errors."""
     network, losses = FusedMLP(layers), []
