@@ -16,6 +16,7 @@ import numpy as np
 from lpm.experiments.evidence import Claim, Evidence, PaperNumber, Score
 from lpm.report import statistics
 from lpm.report.statistics import Comparison, Estimate, Floats, Interval, Summary
+from lpm.report.text import signed_span
 
 Verdict = Literal["reproduced", "not reproduced", "undecided", "no number"]
 ClaimVerdict = Literal["holds", "contradicted", "undecided", "not run"]
@@ -189,12 +190,12 @@ def _verdict(difference: Interval | None, paper: PaperNumber, scale: str) -> tup
         return "undecided", "smoke scale: a test of the code, not of the paper"
     if difference is None:
         return "undecided", "one seed: no interval"
-    span = f"ours − paper: {difference.low:+.4g} to {difference.high:+.4g}"
+    span = f"ours − paper: {signed_span(difference)}"
     if 0.0 not in difference:
-        return "not reproduced", f"{span}, without zero"
+        return "not reproduced", span
     if (difference.high - difference.low) / 2 > WIDEST * abs(paper.value):
-        return "undecided", f"{span}: contains zero, but too wide to tell"
-    return "reproduced", f"{span}, contains zero"
+        return "undecided", f"{span}, too wide to tell"
+    return "reproduced", span
 
 
 def _claims(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> tuple[ClaimResult, ...]:

@@ -14,7 +14,8 @@ from lpm import __version__
 from lpm.files import write_atomic
 from lpm.report.analysis import CLAIM_RULE, VERDICT_RULE, Analysis
 from lpm.report.html_data import KINDS, Payload, slots
-from lpm.report.html_sections import anchor, chip, section
+from lpm.report.html_parts import chip, count_of, warning_list
+from lpm.report.html_sections import anchor, section
 
 TITLE = "Does the bonus survive the noise?"
 LEAD = (
@@ -73,17 +74,11 @@ def _summary(analyses: Sequence[Analysis], warnings: Sequence[str]) -> str:
         f'<div class="soft">{sum(cell.summary.n for cell in cells):,} scores of single runs</div></div>',
     ]
     rows = "".join(_summary_row(a) for a in analyses)
-    notes = "".join(f"<li>{escape(w)}</li>" for w in warnings)
-    named = (
-        f'<details class="warn"><summary>{len(warnings)} file{"s" if len(warnings) != 1 else ""} or folders left out'
-        f"</summary><ul>{notes}</ul></details>"
-        if warnings
-        else ""
-    )
+    named = warning_list(warnings, "about the files")
     smaller = sorted({a.evidence.scale for a in analyses} - {"paper", ""})
     caveat = (
-        f"<p>Scale {' and '.join(map(escape, smaller))}: smaller budgets than the paper's. A number that differs "
-        "there may be the budget's doing; each experiment says how large its runs are.</p>"
+        f"<p>Runs at the {' and '.join(map(escape, smaller))} scale have smaller budgets than the paper's. A number "
+        "that differs there may differ because of the budget; each experiment says how large its runs are.</p>"
         if smaller
         else ""
     )
@@ -107,7 +102,7 @@ def _tile(what: str, counts: Counter[str], good: str, order: Sequence[str]) -> s
     bar = "".join(
         f'<i class="{KINDS[v]}" style="width:{100 * counts[v] / total:.1f}%"></i>' for v in order if counts[v]
     )
-    words = " · ".join(f"{counts[v]} {v}" for v in order if counts[v])
+    words = " · ".join(f"{counts[v]} {'hold' if v == 'holds' else v}" for v in order if counts[v])
     return (
         f'<div class="tile"><b>{counts[good]} <small>of {total}</small></b>{escape(what)}'
         f'<div class="share" aria-hidden="true">{bar}</div><div class="soft">{escape(words)}</div></div>'
@@ -116,7 +111,7 @@ def _tile(what: str, counts: Counter[str], good: str, order: Sequence[str]) -> s
 
 def _summary_row(analysis: Analysis) -> str:
     evidence = analysis.evidence
-    warned = f"<small>{len(analysis.warnings)} warnings</small>" if analysis.warnings else ""
+    warned = f"<small>{count_of(analysis.warnings, 'warning')}</small>" if analysis.warnings else ""
     place, scale = escape(evidence.place), escape(evidence.scale)
     return (
         f'<tr><th scope="row"><a href="#{anchor(analysis)}">{escape(evidence.title)}</a>{warned}</th>'
@@ -127,5 +122,5 @@ def _summary_row(analysis: Analysis) -> str:
 
 
 def _counts(counts: Counter[str]) -> str:
-    shown = [chip(verdict, count=n) for verdict, n in sorted(counts.items())]
+    shown = [chip(verdict, count=counts[verdict]) for verdict in KINDS if counts[verdict]]
     return " ".join(shown) or '<span class="soft">–</span>'

@@ -11,11 +11,16 @@ from lpm.report.statistics import Interval
 
 
 def decimals(spread: float | None, value: float) -> int:
-    """Digits after the point: two significant ones of the spread, or three to four of the value without one."""
+    """Digits after the point: two significant ones of the spread (of a tenth of the value without one), at most six.
+
+    >>> decimals(8.1, 76.5), decimals(14.6, 67.0), decimals(None, 1347.6), decimals(0.0004, 0.1)
+    (1, 1, 0, 5)
+    """
     size = abs(spread) if spread else abs(value) / 10
     if size == 0 or not math.isfinite(size):
         return 2
-    return min(6, max(0, 1 - math.floor(math.log10(size))))
+    least = 1 if abs(value) < 1000 and size < 100 else 0
+    return min(6, max(least, 1 - math.floor(math.log10(size))))
 
 
 def number(value: float, places: int = 2) -> str:
@@ -34,6 +39,22 @@ def number(value: float, places: int = 2) -> str:
 def plus_minus(mean: float, std: float | None, places: int) -> str:
     """Mean ± std, or the mean alone."""
     return number(mean, places) if std is None else f"{number(mean, places)} ± {number(std, places)}"
+
+
+def as_printed(mean: float, std: float | None) -> str:
+    """A number of the paper with the digits that it was given with.
+
+    >>> as_printed(76.5, 9.08), as_printed(1347.6, None)
+    ('76.5 ± 9.08', '1,347.6')
+    """
+    return f"{mean:,.10g}" if std is None else f"{mean:,.10g} ± {std:,.10g}"
+
+
+def signed_span(interval: Interval) -> str:
+    """An interval of a difference, with signs."""
+    places = decimals((interval.high - interval.low) / 2, 0.0)
+    low, high = (("+" if v > 0 else "") + number(v, places) for v in (interval.low, interval.high))
+    return f"{low} to {high}"
 
 
 def span(interval: Interval | None, places: int) -> str:

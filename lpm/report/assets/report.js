@@ -88,10 +88,11 @@
     const span = ([a, b]) => (st.log ? Math.log(b / a) : b - a);
     return charts.every((c) => { const r = range([c], st); return !r || span(r) > 0.3 * span(all); }) ? all : own;
   }
+  const PAPER = 700;  // width of a printed page, in the units of the charts
+  let printing = false;
   function widthOf(figure) {
-    // A chart of a hidden metric, drawn for printing, gets its share of the section.
-    const share = figure.closest("section").clientWidth / Math.min(3, figure.parentNode.children.length);
-    return Math.max(260, Math.round((figure.clientWidth || share || 700) - 30));
+    const share = PAPER / Math.min(2, figure.parentNode.children.length);
+    return Math.max(260, Math.round((printing ? share : figure.clientWidth || share) - 30));
   }
 
   function drawLines(figure, chart) {
@@ -312,8 +313,14 @@
   let timer = 0, last = innerWidth;
   addEventListener("resize", () => { if (innerWidth !== last) { last = innerWidth; clearTimeout(timer); timer = setTimeout(redraw, 120); } });
   let opened = [];
-  addEventListener("beforeprint", () => { opened = $$("details:not([open])"); opened.forEach((d) => { d.open = true; }); });
-  addEventListener("afterprint", () => { opened.forEach((d) => { d.open = false; }); });
+  const forPrint = (on) => {
+    printing = on;
+    if (on) opened = $$("details:not([open])");
+    opened.forEach((d) => { d.open = on; });
+    redraw();
+  };
+  addEventListener("beforeprint", () => forPrint(true));
+  addEventListener("afterprint", () => forPrint(false));
   const links = new Map($$("nav.bar a").map((a) => [a.hash.slice(1), a]));
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) if (entry.isIntersecting) {

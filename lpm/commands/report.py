@@ -1,0 +1,53 @@
+"""`lpm report DIR…`: one page from results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+
+
+@dataclass(frozen=True)
+class Report:
+    """Make one self-contained page of all results in the given folders: the paper's numbers beside ours."""
+
+    folders: tyro.conf.Positional[tuple[Path, ...]]
+    """Folders with results of `lpm reproduce`, or folders of such folders."""
+    out: Path = Path("report.html")
+    """The page."""
+    figures: Path | None = None
+    """Also write figures (PNG, SVG, PDF) and tables (CSV, LaTeX) into this folder."""
+
+
+def run(args: Sequence[str]) -> int:
+    """Parse, write, say where the page is; 1 if there was nothing to show."""
+    options = tyro.cli(Report, args=args, prog="lpm report")
+    if not options.folders:
+        raise ValueError("expected at least one folder with results, got none")
+    from lpm.report.pages import write_pages
+
+    console = Console(highlight=False)
+    with console.status("reading and drawing"):
+        written = write_pages(options.folders, options.out, figures=options.figures)
+    for warning in written.warnings:
+        console.print(f"[yellow]warning[/] {escape(warning)}", soft_wrap=True)
+    if written.page is None:
+        console.print("[red]nothing to show[/]: no result could be read")
+        return 1
+    for analysis in written.analyses:
+        evidence = analysis.evidence
+        numbers, claims = (
+            ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items())) or "none to compare"
+            for counts in (analysis.verdicts, analysis.claim_verdicts)
+        )
+        console.print(
+            f"[bold]{escape(evidence.name)}[/] ({escape(evidence.scale)}): numbers: {numbers}; claims: {claims}"
+        )
+    if written.figures:
+        console.print(f"Figures and tables: {options.figures} ({len(written.figures)} files)", soft_wrap=True)
+    console.print(f"Page: {written.page} ({written.size / 1e6:.1f} MB)", soft_wrap=True)
+    return 0

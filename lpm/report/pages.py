@@ -1,0 +1,71 @@
+"""From folders of results to a page: read, turn into evidence, analyse, write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lpm.experiments.evidence import Evidence
+from lpm.experiments.experiment import EXPERIMENTS
+from lpm.experiments.experiment import load as load_experiment
+from lpm.report.analysis import Analysis, analyse
+from lpm.report.html import write_page
+from lpm.report.load import Group, load
+
+
+@dataclass(frozen=True)
+class Pages:
+    """What was written, and what was left out."""
+
+    page: Path | None
+    """The page; None if there was nothing to show."""
+    analyses: tuple[Analysis, ...]
+    warnings: tuple[str, ...]
+    """About files, runs and numbers, all of them."""
+    size: int = 0
+    """Of the page, in bytes."""
+    figures: tuple[Path, ...] = ()
+    """Exported figures and tables."""
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Of every experiment on the page."""
+        return tuple(analysis.evidence for analysis in self.analyses)
+
+
+def write_pages(folders: Sequence[Path], out: Path, failures: Sequence[str] = (), figures: Path | None = None) -> Pages:
+    """Report all results under `folders`.
+
+    `out` is the page, or a folder that gets an `index.html`. `failures` are runs that failed, in words. `figures` is
+    a folder for figures and tables.
+    """
+    loaded = load(folders, EXPERIMENTS)
+    warnings = [*(f"failed: {failure}" for failure in failures), *loaded.warnings]
+    order = list(EXPERIMENTS)
+    analyses = []
+    for group in sorted(loaded.groups, key=lambda g: (order.index(g.experiment), g.scale)):
+        try:
+            analyses.append(analyse(_evidence(group)))
+        # a file may have the right outline and still lack what its experiment needs
+        except (ValueError, KeyError, TypeError, IndexError) as problem:
+            what = f"{type(problem).__name__}: {problem}"
+            warnings += [*group.warnings, f"{group.experiment} {group.scale}: left out: {what}".replace(" :", ":")]
+    everything = (*warnings, *(w for a in analyses for w in a.warnings))
+    if not analyses:
+        return Pages(None, (), everything)
+    page = out if out.suffix.lower() in (".html", ".htm") else out / "index.html"
+    size = write_page(page, analyses, warnings)
+    exported: list[Path] = []
+    if figures is not None:
+        from lpm.report.export import export
+
+        exported = export(analyses, figures)
+    return Pages(page, tuple(analyses), everything, size, tuple(exported))
+
+
+def _evidence(group: Group) -> Evidence:
+    if not group.runs:
+        raise ValueError("no run is left")
+    evidence = load_experiment(group.experiment).evidence(group.results)
+    return replace(evidence, warnings=(*evidence.warnings, *group.warnings))
