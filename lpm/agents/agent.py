@@ -231,6 +231,7 @@ class Agent:
         if collector.recent:
             returns, lengths = zip(*collector.recent, strict=True)
             metrics |= {"return": float(np.mean(returns)), "length": float(np.mean(lengths))}
+            metrics["success"] = float(np.mean(np.asarray(returns) > 0))
         if len(collector.visits):
             visited = int(np.count_nonzero(collector.visits))
             metrics |= {"cells": float(visited), "coverage": visited / len(collector.visits)}

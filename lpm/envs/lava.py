@@ -9,7 +9,7 @@ reached in this step; coverage counts the tiles inside the walls.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -26,7 +26,12 @@ _NUM_ACTIONS = 7  # minigrid's; picking up, dropping, toggling and "done" do not
 _STEPS = np.array([(1, 0), (0, 1), (-1, 0), (0, -1)])
 _CODES = np.zeros((10, 3), dtype=np.uint8)
 _CODES[[EMPTY, WALL, GOAL, LAVA]] = [(EMPTY, 0, 0), (WALL, 5, 0), (GOAL, 1, 0), (LAVA, 0, 0)]
+_KINDS = (UNSEEN, EMPTY, WALL, GOAL, LAVA)
+_ONEHOT = np.zeros((10, len(_KINDS)), dtype=np.float32)
+_ONEHOT[_KINDS, range(len(_KINDS))] = 1
 _COLOURS = {EMPTY: (20, 20, 20), WALL: (110, 110, 110), GOAL: (30, 170, 60), LAVA: (235, 110, 20)}
+
+View = Literal["codes", "onehot"]
 
 
 @lru_cache
@@ -108,10 +113,15 @@ class LavaCrossingVector(BatchedEnv):
         size: int = 9,
         num_crossings: int = 1,
         max_episode_steps: int | None = None,
+        observation: View = "codes",
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
     ) -> None:
-        """`max_episode_steps`: minigrid's 4 * size ** 2 by default."""
+        """`max_episode_steps`: minigrid's 4 * size ** 2 by default.
+
+        `observation`: "codes" is minigrid's 7 x 7 x 3 array; "onehot" a vector, five numbers of 0 or 1 for each place
+        of the view (unseen, empty, wall, goal, lava), which small networks learn from much faster.
+        """
         if size < 5 or size % 2 == 0:
             raise ValueError(f"size must be an odd number of at least 5, got {size}")
         most = 2 * len(range(2, size - 2, 2))
@@ -119,9 +129,12 @@ class LavaCrossingVector(BatchedEnv):
             raise ValueError(f"num_crossings must lie in [0, {most}] for size {size}, got {num_crossings}")
         if max_episode_steps is not None and max_episode_steps < 1:
             raise ValueError(f"max_episode_steps must be at least 1, got {max_episode_steps}")
+        if observation not in get_args(View):
+            raise ValueError(f'observation must be "codes" or "onehot", got {observation!r}')
+        self._onehot = observation == "onehot"
         super().__init__(
             num_envs,
-            Box(0, LAVA, (VIEW, VIEW, 3), np.uint8),
+            Box(0, 1, (VIEW * VIEW * len(_KINDS),)) if self._onehot else Box(0, LAVA, (VIEW, VIEW, 3), np.uint8),
             Discrete(_NUM_ACTIONS),
             autoreset_mode,
             render_mode,
@@ -166,7 +179,8 @@ class LavaCrossingVector(BatchedEnv):
         chosen = self._all if rows is None else np.flatnonzero(rows)
         x, y = self._position[chosen].T
         seen = self._table[x, y, self._direction[chosen]]
-        views: Array = _CODES[self._grid[chosen[:, None, None], seen]]
+        kinds = self._grid[chosen[:, None, None], seen]
+        views: Array = _ONEHOT[kinds].reshape(len(chosen), -1) if self._onehot else _CODES[kinds]
         if out is None:
             return views
         out[chosen] = views
@@ -215,7 +229,8 @@ class LavaCrossing(SingleEnv):
         size: int = 9,
         num_crossings: int = 1,
         max_episode_steps: int | None = None,
+        observation: View = "codes",
         render_mode: str | None = None,
     ) -> None:
         mode = AutoresetMode.DISABLED
-        super().__init__(LavaCrossingVector(1, size, num_crossings, max_episode_steps, mode, render_mode))
+        super().__init__(LavaCrossingVector(1, size, num_crossings, max_episode_steps, observation, mode, render_mode))

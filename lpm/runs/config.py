@@ -103,7 +103,11 @@ class RunConfig:
     @classmethod
     def from_toml(cls, text: str) -> RunConfig:
         """Undo `to_toml`."""
-        tables = tomllib.loads(text)
+        return cls.from_dict(tomllib.loads(text))
+
+    @classmethod
+    def from_dict(cls, tables: Mapping[str, Any]) -> RunConfig:
+        """Undo `to_dict`; lists may stand for tuples, as after JSON."""
         run = tables["run"]
         agent = type(PRESETS[run["algo"]]["default"])
         return cls(

@@ -72,7 +72,9 @@ def load_result(job: Job) -> Result | None:
 def encode(job: Job, result: Result) -> bytes:
     """The content of the result file."""
     whole = {"format": FORMAT, "settings": job.settings, **result}
-    return (json.dumps(whole, indent=1, allow_nan=False) + "\n").encode()
+    # one line an entry: curves of hundreds of numbers stay small, and a difference can still be read
+    lines = (f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in whole.items())
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
 
 def finish(job: Job, content: bytes) -> None:

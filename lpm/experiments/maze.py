@@ -1,0 +1,116 @@
+"""The three-room maze (the paper's Figure 3): cells visited without noise, with a noise wall, with a noise action.
+
+The agent is the paper's A2C: one environment, updates of 64 steps, γ 0.99, entropy 0.03, gradient norm 0.5. The desk
+size departs from it in two places, for all methods: advantages are standardised (the release standardises returns), and
+the learning rate is 0.001, because with the paper's 0.01 the first ten updates throw the policy to a single action
+whatever the bonus (gradient norms of a million). The bonus is divided by the running std of its return and has weight
+1. Every bonus does one gradient step on the 64 new transitions (LPM: on 64 from its replay buffer, as in Algorithm 1).
+The desk size has the release's 80 × 60 pixels and fewer steps; the paper size has the paper's settings as they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpm.agents import A2CConfig
+from lpm.agents.a2c import PRESETS
+from lpm.experiments.evidence import Claim, Frame, PaperNumber
+from lpm.experiments.methods import ALL
+from lpm.experiments.pictures import rendered
+from lpm.experiments.training import Condition, Scale, TrainingExperiment, average
+
+FIGURE = "Figure 3"
+PAPER_AGENT = PRESETS["paper-maze"]
+DESK_AGENT = replace(PAPER_AGENT, learning_rate=1e-3, normalise_advantage=True)
+METHODS = tuple(ALL)
+MAIN = ("lpm", "rnd", "ensemble", "ama", "etd", "none", "random")
+ONE_STEP: dict[str, Any] = {"epochs": 1, "batch_size": 64}
+# The paper's networks and one step an update, with the library's gates, affine output and queue of one update.
+LPM: dict[str, Any] = {
+    "variant": "paper-miniworld",
+    "gate_fitted": True,
+    "affine": True,
+    "queue_size": 64,
+    "buffer_size": 16_384,
+}
+MODELS = ("rnd", "ensemble", "ama", "etd", "eme", "icm", "idf", "forward_error", "pointwise", "ngu")
+BONUS = {"lpm": LPM, "curiosity_critic": {**ONE_STEP, "critic_epochs": 1}, **dict.fromkeys(MODELS, ONE_STEP)}
+
+
+def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
+    """Cells seen, and the share of steps that showed noise."""
+    return {"cells": float(np.count_nonzero(visits)), **average(curves, "noise_share")}
+
+
+def grid(visits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """x to the right, z downwards, as one looks onto the maze from above."""
+    from lpm.envs.maze_geometry import GRID, maze_cells
+
+    return np.where(maze_cells(), visits.reshape(GRID), np.nan).T
+
+
+def frames() -> tuple[Frame, ...]:
+    """What the agent sees in each condition."""
+    cases = {
+        "no noise": {"noise": "none"},
+        "noise wall": {"noise": "state"},
+    }
+    return rendered("lpm/NMaze-v0", cases, steps=150)
+
+
+def _env(width: int, height: int) -> dict[str, int]:
+    return {"width": width, "height": height}
+
+
+EXPERIMENT = TrainingExperiment(
+    name="maze",
+    title="Maze: cells visited without noise, with a noise wall, with a noise action",
+    place=FIGURE,
+    about=(
+        "Three rooms in the shape of an N, no reward: the score is the number of quarter-metre cells visited, of the "
+        "2,176 that the paper counts (1,876 can be reached). One wall may show random pixels; the idle action may show "
+        "a random photograph.",
+        "The paper trains for 50,000 steps at 160 × 120 pixels. Uniformly random actions reach 1,392 cells in as many "
+        "steps (1,579 with the release's sticky actions), more than the paper's best 1,434 suggests: read every "
+        "number beside that of random actions at the same budget.",
+    ),
+    env_id="lpm/NMaze-v0",
+    algo="a2c",
+    variants={
+        "none": Condition("no noise", {"noise": "none"}),
+        "state": Condition("noise wall", {"noise": "state"}),
+        "action": Condition("noise action", {"noise": "action"}),
+    },
+    methods=ALL,
+    sizes={
+        "smoke": Scale(
+            64, 2, A2CConfig(num_envs=2, rollout_steps=8), ("lpm", "none", "random"), env=_env(48, 36), bonus=BONUS
+        ),
+        "desk": Scale(10_000, 5, DESK_AGENT, MAIN, env={**_env(80, 60), "threads": 1}, bonus=BONUS),
+        "paper": Scale(50_000, 10, PAPER_AGENT, METHODS, env=_env(160, 120), bonus=BONUS),
+    },
+    metrics={
+        "cells": "cells visited (of 2,176)",
+        "noise_share": "share of steps on the noise",
+        "bonus": "raw bonus",
+        "entropy": "entropy of the policy",
+    },
+    score=score,
+    paper={
+        ("none", "cells", "etd"): PaperNumber(1276.1, place=FIGURE),
+        ("state", "cells", "lpm"): PaperNumber(1434.0, place=FIGURE),
+        ("action", "cells", "lpm"): PaperNumber(1340.0, place=FIGURE),
+    },
+    claims=tuple(
+        Claim(f"LPM visits more cells than {ALL[other].label}, {words}", FIGURE, condition, "cells", "lpm", other)
+        for condition, words in (("state", "with a noise wall"), ("action", "with a noise action"))
+        for other in ("rnd", "ensemble", "ama", "etd")
+    ),
+    grid=grid,
+    frames=frames,
+)

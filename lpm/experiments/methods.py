@@ -1,0 +1,33 @@
+"""The methods that experiments compare, with the labels of tables and legends.
+
+Every bonus has its library defaults, which come from its own paper: none was tuned on an experiment here.
+"""
+
+from __future__ import annotations
+
+from lpm.experiments.experiment import Method
+
+PAPER: dict[str, Method] = {
+    "lpm": Method("LPM", "lpm"),
+    "ensemble": Method("Ensemble", "ensemble"),
+    "rnd": Method("RND", "rnd"),
+    "ama": Method("AMA", "ama"),
+    "etd": Method("EDT (ETD)", "etd"),
+    "eme": Method("EME", "eme"),
+    "idf": Method("IDF", "idf"),
+    "icm": Method("ICM", "icm"),
+}
+"""The methods of the paper's experiments."""
+
+ADDED: dict[str, Method] = {
+    "lpm-exp": Method("LPM (exp)", "lpm", {"form": "exp"}),
+    "curiosity_critic": Method("Curiosity-Critic", "curiosity_critic"),
+    "pointwise": Method("Pointwise progress", "pointwise"),
+    "forward_error": Method("Forward error", "forward_error"),
+    "ngu": Method("NGU", "ngu"),
+    "none": Method("No bonus", "none"),
+    "random": Method("Random actions", "random"),
+}
+"""What the paper does not have: the release's reward form, other learning-progress bonuses, and the two floors."""
+
+ALL: dict[str, Method] = {**PAPER, **ADDED}

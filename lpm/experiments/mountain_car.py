@@ -1,0 +1,114 @@
+"""MountainCar (the paper's Table 2): coverage of 100 bins of position and velocity, without and with a noise action.
+
+The paper gives neither agent nor budget. Decided once, for all methods: PPO with the library's settings and a constant
+learning rate (a decaying one would fade exploration out by itself), 8 environments, 60,000 steps: about four times
+what a good explorer needs to see nine tenths of the bins, so that both slow and fast methods can be told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpm.agents import PPOConfig
+from lpm.experiments.evidence import Claim, Frame, PaperNumber, Score
+from lpm.experiments.methods import ALL
+from lpm.experiments.pictures import rendered
+from lpm.experiments.training import Condition, Scale, TrainingExperiment, average, last
+
+AGENT = PPOConfig(learning_rate_schedule="constant")
+TABLE = "Table 2"
+CONDITIONS = {
+    "deterministic": Condition("deterministic", {"noise": False}),
+    "stochastic": Condition("with the noise action", {"noise": True}),
+}
+
+# Mean and std of the paper, in percent of 100 bins: deterministic, stochastic.
+_COVERAGE = {
+    "lpm": ((76.50, 9.08), (67.04, 14.60)),
+    "ensemble": ((91.22, 2.04), (61.02, 5.03)),
+    "rnd": ((45.50, 14.53), (28.00, 10.10)),
+    "ama": ((33.00, 12.31), (13.20, 4.62)),
+    "etd": ((82.16, 13.57), (53.52, 10.53)),
+    "eme": ((89.16, 3.40), (32.46, 11.31)),
+    "idf": ((90.92, 5.13), (12.80, 3.19)),
+}
+_DROP = {"lpm": 12.4, "ensemble": 33.1, "rnd": 38.5, "ama": 60.0, "etd": 34.9, "eme": 63.6, "idf": 85.9}
+PAPER = {
+    (condition, "cells", method): PaperNumber(mean, std, TABLE)
+    for method, numbers in _COVERAGE.items()
+    for condition, (mean, std) in zip(CONDITIONS, numbers, strict=True)
+}
+
+
+def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
+    """Bins seen, and the share of steps that showed noise."""
+    return {"cells": float(np.count_nonzero(visits)), **average(curves, "noise_share"), **last(curves, "return")}
+
+
+def drop(scores: Sequence[Score]) -> tuple[Score, ...]:
+    """How much coverage is lost to the noise action, in percent, seed by seed."""
+    found = {(s.condition, s.method): s.values for s in scores if s.metric == "cells"}
+    drops = []
+    for method in dict.fromkeys(method for _, method in found):
+        clean, noisy = (found.get((condition, method), {}) for condition in CONDITIONS)
+        values = {seed: 100 * (1 - noisy[seed] / clean[seed]) for seed in clean if seed in noisy}
+        paper = PaperNumber(_DROP[method], place=TABLE) if method in _DROP else None
+        if values:
+            drops.append(Score("stochastic", "drop", method, values, paper))
+    return tuple(drops)
+
+
+def grid(visits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Position to the right, velocity upwards."""
+    return visits.reshape(10, 10).T[::-1]
+
+
+def frames() -> tuple[Frame, ...]:
+    """The car in its valley."""
+    return rendered("lpm/MountainCar-v0", {"The car, and three points that pay": {}}, steps=40)
+
+
+_SMALL = PPOConfig(num_envs=4, rollout_steps=32, learning_rate_schedule="constant")
+EXPERIMENT = TrainingExperiment(
+    name="mountain-car",
+    title="MountainCar: coverage with and without a noise action",
+    place=TABLE,
+    about=(
+        "A car in a valley must swing to reach either end. Its two-dimensional state is cut into 100 bins; the score "
+        "is how many of them training has visited. In the stochastic variant a second action dimension above zero "
+        "freezes the car and shows a random observation: a noisy TV.",
+        "The paper states neither agent nor budget, so its numbers can be compared in order, not in size.",
+    ),
+    env_id="lpm/MountainCar-v0",
+    algo="ppo",
+    variants=CONDITIONS,
+    methods=ALL,
+    sizes={
+        "smoke": Scale(512, 2, _SMALL, ("lpm", "rnd", "none", "random")),
+        "desk": Scale(60_000, 5, AGENT, tuple(ALL)),
+        "paper": Scale(200_000, 10, AGENT, tuple(ALL)),
+    },
+    metrics={
+        "cells": "bins visited (of 100)",
+        "drop": "drop [%]",
+        "noise_share": "share of steps on the noise",
+        "bonus": "raw bonus",
+        "return": "return of the task",
+    },
+    score=score,
+    paper=PAPER,
+    claims=(
+        *(
+            Claim(f"LPM covers more than {ALL[other].label} under noise", TABLE, "stochastic", "cells", "lpm", other)
+            for other in ("ensemble", "rnd", "ama", "etd", "eme", "idf")
+        ),
+        Claim("Without noise the ensemble covers more than LPM", TABLE, "deterministic", "cells", "ensemble", "lpm"),
+        Claim("Without noise LPM covers more than RND", TABLE, "deterministic", "cells", "lpm", "rnd"),
+    ),
+    grid=grid,
+    frames=frames,
+    derived=drop,
+)

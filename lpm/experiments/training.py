@@ -1,0 +1,310 @@
+"""Experiments that train an agent: settings as data, one run as `lpm.runs.train`, and the evidence from its curves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpm.agents import MixerConfig
+from lpm.core.registry import configure
+from lpm.experiments.evidence import Claim, Curve, Evidence, Frame, Heatmap, PaperNumber, Score
+from lpm.experiments.experiment import Method, expect_known
+from lpm.runs import RunConfig, RunFolder, TrainOptions, load_checkpoint, read_metrics, train
+from lpm.runs.config import AgentConfig, Algorithm
+from lpm.runs.machine import machine
+from lpm.sweeps import Job, Result, Tick
+
+POINTS = 100  # of a curve
+CHECKPOINT_SECONDS = 120.0
+
+# Metric -> key in metrics.jsonl.
+RECORDED: Mapping[str, str] = {
+    "cells": "cells",
+    "noise_share": "noise_share",
+    "bonus": "bonus/raw_mean",
+    "return": "return",
+    "success": "success",
+    "episodes": "episodes",
+    "entropy": "learn/entropy",
+}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large an experiment is."""
+
+    steps: int
+    """Environment steps of one run."""
+    seeds: int
+    """Runs per method and condition."""
+    agent: AgentConfig
+    """The learner."""
+    methods: tuple[str, ...]
+    """What is run unless told otherwise."""
+    conditions: tuple[str, ...] | None = None
+    """What is run unless told otherwise; None: all."""
+    env: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the environment beside the condition's."""
+    bonus: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Bonus name to settings that this size gives to every method built on it, under the method's own."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A variant of the environment."""
+
+    label: str
+    env: Mapping[str, Any] = field(default_factory=dict)
+
+
+Scores = Callable[[Mapping[str, list[float]], NDArray[np.int64]], dict[str, float]]
+
+
+@dataclass(frozen=True)
+class TrainingExperiment:
+    """An experiment whose runs are training runs that differ in bonus, condition and seed only."""
+
+    name: str
+    title: str
+    place: str
+    about: tuple[str, ...]
+    env_id: str
+    algo: Algorithm
+    variants: Mapping[str, Condition]
+    methods: Mapping[str, Method]
+    sizes: Mapping[str, Scale]
+    metrics: Mapping[str, str]
+    """Metric to label, the main one first. Names of `RECORDED` get curves."""
+    score: Scores
+    """The scores of a run, from its curves and its visits per cell."""
+    mixer: MixerConfig = field(default_factory=MixerConfig)
+    paper: Mapping[tuple[str, str, str], PaperNumber] = field(default_factory=dict)
+    """(condition, metric, method) to the paper's number."""
+    claims: tuple[Claim, ...] = ()
+    grid: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
+    """Mean visits per cell as a picture: rows from the top, NaN where no agent can be."""
+    frames: Callable[[], tuple[Frame, ...]] | None = None
+    """Pictures of the environment."""
+    derived: Callable[[Sequence[Score]], tuple[Score, ...]] | None = None
+    """Scores computed from several conditions."""
+
+    @property
+    def conditions(self) -> Mapping[str, str]:
+        """Condition to label."""
+        return {name: variant.label for name, variant in self.variants.items()}
+
+    @property
+    def scales(self) -> tuple[str, ...]:
+        """Names of the sizes."""
+        return tuple(self.sizes)
+
+    def default_methods(self, scale: str) -> tuple[str, ...]:
+        """The methods that this size runs unless told otherwise."""
+        return self.sizes[scale].methods
+
+    def default_conditions(self, scale: str) -> tuple[str, ...]:
+        """The conditions that this size runs unless told otherwise."""
+        return self.sizes[scale].conditions or tuple(self.variants)
+
+    def default_seeds(self, scale: str) -> int:
+        """The seeds that this size runs unless told otherwise."""
+        return self.sizes[scale].seeds
+
+    def config(
+        self, scale: str, condition: str, method: str, seed: int, fields: Mapping[str, Any] | None = None
+    ) -> RunConfig:
+        """The training run behind a job."""
+        expect_known("scale", scale, self.sizes)
+        expect_known("condition", condition, self.variants)
+        expect_known("method", method, self.methods)
+        size, chosen = self.sizes[scale], self.methods[method]
+        settings = {**size.bonus.get(chosen.bonus, {}), **chosen.fields, **(fields or {})}
+        return RunConfig(
+            self.env_id,
+            algo=self.algo,
+            bonus=chosen.bonus,
+            steps=size.steps,
+            seed=seed,
+            log_every=max(size.steps // POINTS, 1),
+            env={**size.env, **self.variants[condition].env},
+            agent=size.agent,
+            bonus_settings=configure(chosen.bonus, **settings),
+            mixer=self.mixer,
+        )
+
+    def job(
+        self, scale: str, condition: str, method: str, seed: int, out: Path, fields: Mapping[str, Any] | None = None
+    ) -> Job:
+        """One run."""
+        tables = json.loads(json.dumps(self.config(scale, condition, method, seed, fields).to_dict()))
+        run = tables["run"]
+        settings = {  # what may differ between the runs of one condition stands beside the config
+            "experiment": self.name,
+            "scale": scale,
+            "condition": condition,
+            "method": method,
+            "seed": run.pop("seed"),
+            "bonus": run.pop("bonus"),
+            "fields": tables.pop("bonus"),
+            "config": tables,
+        }
+        path = out / "runs" / condition / method / f"seed_{seed}.json"
+        return Job(f"{method}, {condition}, seed {seed}", path, settings, self.sizes[scale].steps)
+
+    @staticmethod
+    def run(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
+        """One run."""
+        return run_training(settings, tick, scratch)
+
+    def evidence(self, results: Sequence[Result]) -> Evidence:
+        """Scores, curves and heat maps, in the order of methods and conditions."""
+        if not results:
+            raise ValueError(f"{self.name}: expected at least one result, got none")
+        first = results[0]
+        cells = {
+            (condition, method): found
+            for condition in self.variants
+            for method in self.methods
+            if (found := [r for r in results if _cell(r) == (condition, method)])
+        }
+        scores = [
+            Score(condition, metric, method, values, self.paper.get((condition, metric, method)))
+            for (condition, method), found in cells.items()
+            for metric in self.metrics
+            if (values := {_seed(r): self.scored(r)[metric] for r in found if metric in self.scored(r)})
+        ]
+        if self.derived is not None:
+            scores += self.derived(scores)
+        agent = first["settings"]["config"]
+        common = {**agent["run"], **agent[self.algo], "mixer": agent["mixer"]}
+        del common["log_every"]
+        return Evidence(
+            name=self.name,
+            title=self.title,
+            place=self.place,
+            about=self.about,
+            scale=first["settings"]["scale"],
+            methods={m: self.methods[m].label for m in self.methods if any(m == key[1] for key in cells)},
+            conditions={c: v.label for c, v in self.variants.items() if any(c == key[0] for key in cells)},
+            metrics=self.metrics,
+            scores=tuple(scores),
+            curves=tuple(c for key, found in cells.items() for c in self._curves(*key, found)),
+            heatmaps=tuple(m for key, found in cells.items() for m in self._heatmap(*key, found)),
+            frames=self.frames() if self.frames is not None else (),
+            claims=self.claims,
+            settings=common,
+            versions=first["versions"],
+        )
+
+    def scored(self, result: Result) -> dict[str, float]:
+        """The scores of a stored run. Computed anew, so that a changed score needs no new runs."""
+        return self.score(result["curves"], np.asarray(result.get("visits", ()), dtype=np.int64)) | {
+            "seconds": result["seconds"]
+        }
+
+    def _curves(self, condition: str, method: str, found: Sequence[Result]) -> list[Curve]:
+        curves = []
+        for metric in self.metrics:
+            chosen = {_seed(r): r["curves"] for r in found if metric in r["curves"]}
+            if not chosen:
+                continue
+            steps = max((curve["step"] for curve in chosen.values()), key=len)
+            runs = {seed: tuple(np.interp(steps, *_known(curve, metric))) for seed, curve in chosen.items()}
+            curves.append(Curve(condition, metric, method, tuple(steps), runs))
+        return curves
+
+    def _heatmap(self, condition: str, method: str, found: Sequence[Result]) -> list[Heatmap]:
+        visits = [r["visits"] for r in found if r.get("visits")]
+        if self.grid is None or not visits:
+            return []
+        return [Heatmap(condition, method, self.grid(np.mean(np.asarray(visits, dtype=np.float64), axis=0)))]
+
+
+def run_training(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
+    """Train (or go on with) one run in `scratch` and return its curves, visits and timing."""
+    tables = settings["config"]
+    run = {**tables["run"], "seed": settings["seed"], "bonus": settings["bonus"]}
+    config = RunConfig.from_dict({**tables, "run": run, "bonus": settings["fields"]})
+    resume = (scratch / "config.toml").exists()
+    done = 0
+
+    def progress(agent: Any, metrics: Mapping[str, float]) -> None:
+        nonlocal done
+        tick(min(agent.steps, config.steps) - done)
+        done = min(agent.steps, config.steps)
+
+    options = TrainOptions(checkpoint_seconds=CHECKPOINT_SECONDS)
+    outcome = train(config, scratch, options, resume=resume, say=_silent, on_cycle=progress)
+    if outcome.status == "interrupted":
+        raise SystemExit(f"interrupted at step {outcome.steps}; a checkpoint is in {scratch}")
+    folder = RunFolder(scratch)
+    lines = read_metrics(folder.metrics_file)
+    checkpoint = load_checkpoint(folder.checkpoints)
+    assert checkpoint is not None  # a finished run ends with one
+    agent = checkpoint.state["agent"]
+    spent = sum(agent["seconds"].values())
+    result: Result = {
+        "curves": {"step": [line["step"] for line in lines], **_recorded(lines)},
+        "seconds": round(outcome.seconds, 2),
+        "time_shares": {part: round(seconds / max(spent, 1e-9), 4) for part, seconds in agent["seconds"].items()},
+        "versions": run_versions(),
+    }
+    visits = np.asarray(agent["collector"]["visits"])
+    if 0 < len(visits) <= 10_000:
+        result["visits"] = visits.tolist()
+    elif len(visits):
+        result["visited"] = np.flatnonzero(visits).tolist()  # Montezuma: 1.5 million cells, few of them reached
+    return result
+
+
+def _recorded(lines: Sequence[Mapping[str, float]]) -> dict[str, list[float | None]]:
+    """Curves of what the metrics hold; None before there is a first value (a return needs a finished episode)."""
+    curves = {}
+    for metric, key in RECORDED.items():
+        values = [line.get(key) for line in lines]
+        if any(value is not None for value in values):
+            curves[metric] = [None if value is None else float(f"{value:.6g}") for value in values]
+    return curves
+
+
+def run_versions() -> dict[str, str]:
+    """Of this library and what it ran with."""
+    found = machine()
+    return {"lpm": found["lpm"], "python": found["python"], **found["packages"]}
+
+
+def _cell(result: Result) -> tuple[str, str]:
+    return result["settings"]["condition"], result["settings"]["method"]
+
+
+def _seed(result: Result) -> int:
+    return int(result["settings"]["seed"])
+
+
+def _known(curves: Mapping[str, Sequence[float | None]], metric: str) -> tuple[list[float], list[float]]:
+    """Steps and values where there is a value."""
+    pairs = [(s, v) for s, v in zip(curves["step"], curves[metric], strict=True) if s is not None and v is not None]
+    return [s for s, _ in pairs], [v for _, v in pairs]
+
+
+def _silent(message: str) -> None:
+    return None
+
+
+# ---- scores and pictures that several experiments share ---------------------------------------------------------
+def last(curves: Mapping[str, list[float]], metric: str) -> dict[str, float]:
+    """{metric: its last value}, or nothing if it was not recorded."""
+    values = [value for value in curves.get(metric, ()) if value is not None]
+    return {metric: float(values[-1])} if values else {}
+
+
+def average(curves: Mapping[str, list[float]], metric: str) -> dict[str, float]:
+    """{metric: its mean over the run}, or nothing if it was not recorded."""
+    values = [value for value in curves.get(metric, ()) if value is not None]
+    return {metric: float(np.mean(values))} if values else {}
