@@ -1,0 +1,64 @@
+"""The examples run, at smoke size."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(monkeypatch: pytest.MonkeyPatch, name: str, *options: str) -> None:
+    monkeypatch.setattr(sys, "argv", [name, *options])
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+
+
+def test_ppo_trains_saves_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    size = ["--num-envs", "2", "--rollout", "128", "--steps", "256", "--save", str(tmp_path / "ppo")]
+    run(monkeypatch, "sb3_ppo.py", *size)
+    run(monkeypatch, "sb3_ppo.py", *size, "--resume")
+    assert capsys.readouterr().out.startswith("256 steps, 1 rollouts {}\n512 steps, 2 rollouts")
+    assert {file.name for file in tmp_path.iterdir()} == {"ppo.zip", "ppo.bonus.pt"}
+
+
+def test_sac_trains_and_saves(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(
+        monkeypatch,
+        "sb3_sac.py",
+        *("--bonus", "rnd", "--steps", "160", "--update-every", "10", "--save", str(tmp_path / "sac")),
+    )
+    assert "160 steps, 4 updates" in capsys.readouterr().out
+    names = {file.name for file in tmp_path.iterdir()}
+    assert names == {"sac.zip", "sac.bonus.pt", "sac.replay.pkl", "sac.vecnormalize.pkl"}
+
+
+def test_the_plain_loop_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    run(monkeypatch, "gymnasium_loop.py", "--episodes", "2", "--length", "20", "--num-envs", "2")
+    assert "80 steps" in capsys.readouterr().out
+
+
+def test_the_figure_is_drawn_and_finished_runs_are_not_repeated(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--seeds", "0", "--ppo-steps", "1024", "--sac-steps", "200", "--out", str(tmp_path)]
+    run(monkeypatch, "sb3_mountain_car.py", *options)
+    first = capsys.readouterr().out
+    assert (tmp_path / "sb3_mountain_car.png").stat().st_size > 10_000
+    stored = json.loads((tmp_path / "ppo-lpm-0.json").read_text())
+    assert stored["settings"]["bonus"] == "lpm"
+    assert [point[0] for point in stored["curve"]] == sorted(point[0] for point in stored["curve"])
+    run(monkeypatch, "sb3_mountain_car.py", *options)
+    again = capsys.readouterr().out
+    assert "ppo-none-0.json" in first
+    assert "ppo-none-0.json" not in again
+    assert "| SAC | lpm |" in again
+    with pytest.raises(ValueError, match="expected a run of"):
+        run(monkeypatch, "sb3_mountain_car.py", *options, "--sac-steps", "300")
