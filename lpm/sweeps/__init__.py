@@ -2,6 +2,6 @@
 
 from lpm.sweeps.job import FORMAT, Function, Job, Result, Tick, load_result
 from lpm.sweeps.lock import BusyError
-from lpm.sweeps.run import run_jobs
+from lpm.sweeps.run import kept, run_jobs
 
-__all__ = ["FORMAT", "BusyError", "Function", "Job", "Result", "Tick", "load_result", "run_jobs"]
+__all__ = ["FORMAT", "BusyError", "Function", "Job", "Result", "Tick", "kept", "load_result", "run_jobs"]

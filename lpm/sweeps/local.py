@@ -28,24 +28,53 @@ STOP_SECONDS = 3.0
 """How long an interrupted run may take to write its last checkpoint."""
 
 
-def run_local(jobs: Sequence[Job], function: Function, workers: int, retries: int) -> Iterator[Event]:
-    """Run all jobs and yield what happens. Closing the generator stops the workers."""
+class Crew:
+    """Worker processes, started when there is work for them. Use it as a context to keep them for several sweeps."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.members: list[_Worker] = []
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the workers: a moment to write a checkpoint, then by force."""
+        crew, self.members = self.members, []
+        for worker in crew:
+            worker.process.terminate()
+        deadline = time.monotonic() + STOP_SECONDS
+        for worker in crew:
+            worker.process.join(max(deadline - time.monotonic(), 0.0))
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+            worker.process.close()
+            worker.link.close()
+
+
+def run_local(jobs: Sequence[Job], function: Function, crew: Crew, retries: int) -> Iterator[Event]:
+    """Run all jobs and yield what happens. If that ends early, the workers that are not idle are stopped with it."""
     queue = deque(range(len(jobs)))
     tries = [0] * len(jobs)
-    crew: list[_Worker] = []
+    members = crew.members
     try:
-        while queue or any(worker.index is not None for worker in crew):
-            while queue and len(crew) < workers:
-                crew.append(_Worker())
-            for worker in crew:
+        while queue or any(worker.index is not None for worker in members):
+            while len(members) < min(crew.size, len(jobs)) and queue:
+                members.append(_Worker())
+            for worker in members:
                 if queue and worker.index is None:
                     index = queue.popleft()
                     tries[index] += 1
                     yield Started(index)
                     worker.give(index, pickle.dumps((jobs[index], function)))
-            yield from _news(crew)
-            for worker in [w for w in crew if w.dead]:
-                crew.remove(worker)
+            yield from _news(members)
+            for worker in [w for w in members if w.dead]:
+                members.remove(worker)
+                worker.link.close()
                 if (lost := worker.index) is None:
                     continue
                 reason = f"its process died ({worker.cause})"
@@ -55,7 +84,8 @@ def run_local(jobs: Sequence[Job], function: Function, workers: int, retries: in
                 else:
                     yield Failed(lost, f"{reason}, {tries[lost]} times")
     finally:
-        _stop(crew)
+        if any(worker.index is not None for worker in members):
+            crew.stop()
 
 
 def _news(crew: Sequence[_Worker]) -> Iterator[Event]:
@@ -114,20 +144,6 @@ class _Worker:
                 yield Finished(index, *values) if kind == "finished" else Failed(index, *values)
         except (EOFError, OSError):
             self.dead = True
-
-
-def _stop(crew: Sequence[_Worker]) -> None:
-    """End the workers: a moment to write a checkpoint, then by force."""
-    for worker in crew:
-        worker.process.terminate()
-    deadline = time.monotonic() + STOP_SECONDS
-    for worker in crew:
-        worker.process.join(max(deadline - time.monotonic(), 0.0))
-        if worker.process.is_alive():
-            worker.process.kill()
-            worker.process.join()
-        worker.process.close()
-        worker.link.close()
 
 
 @contextmanager

@@ -26,7 +26,7 @@ STORE_BYTES = 200_000_000
 
 def run_ray(jobs: Sequence[Job], function: Function, address: str, workers: int, retries: int) -> Iterator[Event]:
     """Run all jobs and yield what happens. Closing the generator cancels the tasks."""
-    with _connection(address, workers) as ray:
+    with connection(address, workers) as ray:
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
         )
@@ -115,7 +115,7 @@ def _task(index: int, payload: bytes, environment: Mapping[str, str], board: Any
 
 
 @contextmanager
-def _connection(address: str, workers: int) -> Iterator[Any]:
+def connection(address: str, workers: int) -> Iterator[Any]:
     """The `ray` module, connected. A connection that was there before is used and left open."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning about the next version

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import cast
 
 from rich.console import Console
 from rich.markup import escape
 
 from lpm.sweeps.events import Died, Event, Failed, Finished, Started, Ticked
 from lpm.sweeps.job import Function, Job, Result, clean, finish, load_result
-from lpm.sweeps.local import run_local
+from lpm.sweeps.local import Crew, run_local
 from lpm.sweeps.lock import BusyError, exclusive
 from lpm.sweeps.progress import Bar, Tally
-from lpm.sweeps.ray import run_ray
+from lpm.sweeps.ray import connection, run_ray
 
 LOCK = ".sweep.lock"
 
@@ -28,13 +27,15 @@ def run_jobs(
     console: Console,
     ray: str | None = None,
     retries: int = 2,
+    crew: Crew | None = None,
 ) -> tuple[list[Result], list[str]]:
     """Run what is not finished, with `function(settings, tick, scratch)`; return all results and what failed.
 
     An exception in the function is a failure: it is reported and does not stop the others. A job whose process dies is
     run again, `retries` times at most. Ctrl-C stops the workers; what is finished stays. `workers` is the number of
     local processes. With `ray` they are tasks: "local" starts Ray on this machine with `workers` CPUs; "auto" or an
-    address joins a running cluster, whose CPUs decide how many run at once.
+    address joins a running cluster, whose CPUs decide how many run at once. `crew` are local workers to use instead of
+    new ones, see `kept`.
     """
     if workers < 1:
         raise ValueError(f"workers: expected at least 1, got {workers}")
@@ -56,7 +57,8 @@ def run_jobs(
             if job not in todo:
                 clean(job)
         if todo:
-            failures = _run(todo, function, workers, console, ray, retries)
+            with nullcontext(crew) if crew is not None or ray is not None else Crew(workers) as members:
+                failures = _run(todo, _events(todo, function, members, ray, workers, retries), console)
     results = [result for job in jobs if (result := load_result(job)) is not None]
     return results, failures
 
@@ -68,12 +70,21 @@ def _lock(stack: ExitStack, folder: Path) -> None:
         raise BusyError(f"another sweep is writing there: {problem}; wait for it, or use another --out") from None
 
 
-def _run(
-    todo: Sequence[Job], function: Function, workers: int, console: Console, ray: str | None, retries: int
-) -> list[str]:
+@contextmanager
+def kept(workers: int, ray: str | None) -> Iterator[Crew | None]:
+    """Start processes once for several sweeps: give what this yields to `run_jobs` as `crew`."""
+    if ray is None:
+        with Crew(workers) as crew:
+            yield crew
+    else:
+        with connection(ray, workers):
+            yield None
+
+
+def _run(todo: Sequence[Job], events: Generator[Event, None, None], console: Console) -> list[str]:
     tally = Tally([job.units for job in todo])
     failures: list[str] = []
-    with Bar(tally, console) as bar, closing(_events(todo, function, workers, ray, retries)) as events:
+    with Bar(tally, console) as bar, closing(events):
         for event in events:
             match event:
                 case Started(index):
@@ -101,10 +112,9 @@ def _fail(failures: list[str], bar: Bar, job: Job, reason: str) -> None:
 
 
 def _events(
-    todo: Sequence[Job], function: Function, workers: int, ray: str | None, retries: int
+    todo: Sequence[Job], function: Function, crew: Crew | None, ray: str | None, workers: int, retries: int
 ) -> Generator[Event, None, None]:
-    if ray is None:
-        events = run_local(todo, function, min(workers, len(todo)), retries)
+    if crew is None:
+        yield from run_ray(todo, function, ray or "local", workers, retries)
     else:
-        events = run_ray(todo, function, ray, workers, retries)
-    return cast("Generator[Event, None, None]", events)
+        yield from run_local(todo, function, crew, retries)

@@ -87,7 +87,8 @@ def test_killed_drivers_and_workers_then_rerun_gives_the_same_table(
         family += descendants(driver.pid)
         driver.kill()
         driver.wait()
-        finished |= {path.stem.removeprefix("seed_"): len(starts(out)) for path in out.glob("seed_*.json") if path.stem}
+        for path in out.glob("seed_*.json"):
+            finished.setdefault(path.stem.removeprefix("seed_"), len(starts(out)))
     # at once: tasks of the killed sweep may live for seconds, and must not disturb
     subprocess.run(sweep(out, "local", environment), env=environment, check=True, timeout=120)
     kill_all(family)  # helpers of Ray that notice late that it is gone

@@ -1,6 +1,7 @@
 """Toy runs that checkpoint, and a sweep of them as a program that tests may kill."""
 
 import json
+import math
 import os
 import sys
 import time
@@ -49,6 +50,14 @@ def toy_jobs(out: Path, seeds: int, steps: int = 40, pause: float = 0.01) -> lis
     out.mkdir(parents=True, exist_ok=True)
     settings = {"steps": steps, "pause": pause, "log": str(out / "log.txt")}
     return [Job(f"seed {s}", out / f"seed_{s}.json", {"seed": s, **settings}, steps) for s in range(seeds)]
+
+
+def toy_run(settings: dict[str, Any], tick: Tick, scratch: Path) -> dict[str, Any]:
+    """For a search: best at lr = 1e-3; a seed adds its own bit."""
+    fields = settings["fields"]
+    if fields.get("lr", 1e-4) > 0.5:
+        raise ValueError("diverged")
+    return {"score": -abs(math.log10(fields.get("lr", 1e-4)) + 3) + settings["seed"] % 7 / 1000}
 
 
 def main() -> None:

@@ -1,0 +1,250 @@
+"""`lpm tune EXPERIMENT`: search a method's fields over the runs of an experiment."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from lpm.core.registry import configure
+from lpm.experiments.experiment import Experiment, expect_known, load
+from lpm.files import write_atomic
+from lpm.report.statistics import Summary, summarise
+from lpm.runs.toml import dumps
+from lpm.sweeps import Result, kept, load_result, run_jobs
+from lpm.sweeps.fields import Field, parse_field
+from lpm.sweeps.local import Crew
+from lpm.sweeps.tune import Trial, search
+
+FRESH = 1_000
+"""First of the seeds that the search never sees."""
+
+
+@dataclass(frozen=True)
+class Tune:
+    """Search the fields of a method's bonus with Optuna over the runs of an experiment. Rerun to continue.
+
+    The best settings are then run beside the method's own on seeds that the search has not seen.
+    """
+
+    name: Annotated[str, tyro.conf.Positional]
+    """The experiment, as in `lpm reproduce`."""
+    method: str
+    """The method whose bonus is searched."""
+    field: tyro.conf.UseAppendAction[tuple[str, ...]]
+    """What to search; give it once per field: lr=1e-4:1e-2:log, epochs=1..4, form=log,linear,exp."""
+    trials: int = 20
+    """How many settings to try."""
+    seeds: int = 2
+    """Runs per trial."""
+    fresh_seeds: int = 5
+    """Runs of the best and of the method's own settings, on seeds that the search has not seen."""
+    scale: Literal["smoke", "desk", "paper"] = "desk"
+    """The experiment's size."""
+    condition: str | None = None
+    """The condition to run; the scale's first one if not given."""
+    metric: str | None = None
+    """The score to improve; the experiment's first one if not given."""
+    workers: int = 2
+    """Worker processes, one torch thread each. Trials that fit beside each other run at the same time."""
+    ray: str | None = None
+    """Run on Ray instead: local, auto or the address of a cluster that shares the results folder."""
+    seed: int = 0
+    """Of the search."""
+    out: Path | None = None
+    """Results folder; runs/tune-NAME-METHOD if not given."""
+
+
+def run(args: Sequence[str]) -> int:
+    """Parse and run."""
+    options = tyro.cli(Tune, args=args, prog="lpm tune")
+    out = options.out or Path("runs") / f"tune-{options.name}-{options.method}"
+    try:
+        return tune(options, load(options.name), out)
+    except KeyboardInterrupt:
+        print(f"\nInterrupted. Finished trials are in {out}; the same command continues where this stopped.")
+        return 130
+
+
+def tune(options: Tune, experiment: Experiment, out: Path) -> int:
+    """Search, compare the best settings with the method's own, write trials.csv and best.toml."""
+    _check_counts(options)
+    with kept(options.workers, options.ray) as crew:
+        return _tune(_Runs(options, experiment, out, crew))
+
+
+def _tune(runs: _Runs) -> int:
+    options, experiment, out = runs.options, runs.experiment, runs.out
+    console, batch = runs.console, max(options.workers // options.seeds, 1)
+    settings = {
+        "experiment": options.name,
+        "method": options.method,
+        "scale": options.scale,
+        "condition": runs.condition,
+        "metric": runs.metric,
+        "seeds": options.seeds,
+    }
+    console.print(
+        f"{experiment.title} ({options.scale}, {runs.condition}): {options.trials} settings of {options.method} × "
+        f"{options.seeds} seeds, by {runs.metric}, into {out}",
+        soft_wrap=True,
+    )
+    trials = search(out, runs.fields, settings, runs.evaluate, trials=options.trials, batch=batch, seed=options.seed)
+    done = [trial for trial in trials if trial.value is not None]
+    if not done:
+        console.print("[red]every trial failed[/red]")
+        return 1
+    best = max(done, key=lambda trial: trial.value or 0.0)
+    compared = runs.compare({"best": best.fields, "own": {}})
+    _write(out, settings, trials, best, compared, runs.lower)
+    _print(console, runs, best, compared)
+    console.print(f"Trials: {out / 'trials.csv'}\nBest: {out / 'best.toml'}", soft_wrap=True)
+    return 1 if runs.failures or len(compared) < 2 else 0
+
+
+class _Runs:
+    """The runs of a search, as jobs of the experiment."""
+
+    def __init__(self, options: Tune, experiment: Experiment, out: Path, crew: Crew | None) -> None:
+        expect_known("scale", options.scale, experiment.scales)
+        expect_known("method", options.method, experiment.methods)
+        self.condition = options.condition or experiment.default_conditions(options.scale)[0]
+        self.metric = options.metric or next(iter(experiment.metrics))
+        expect_known("condition", self.condition, experiment.conditions)
+        expect_known("metric", self.metric, experiment.metrics)
+        self.options, self.experiment, self.out, self.crew = options, experiment, out, crew
+        self.fields = _fields(options, experiment)
+        self.console = Console(highlight=False)
+        self.failures: list[str] = []
+        self.lower = False
+        """Whether less of the metric is better; known once there are results."""
+
+    def evaluate(self, trials: Sequence[Trial]) -> list[float | None]:
+        """Run trials side by side; the value of each, more is better."""
+        seeds = range(self.options.seeds)
+        found = self._run({f"trials/{trial.number:04d}": trial.fields for trial in trials}, seeds)
+        values: list[float | None] = []
+        for trial, scores in zip(trials, found.values(), strict=True):
+            mean = float(np.mean(list(scores.values()))) if len(scores) == len(seeds) else None
+            values.append(None if mean is None else -mean if self.lower else mean)
+            shown = "failed" if mean is None else f"{self.metric} {mean:.4g}"
+            self.console.print(f"trial {trial.number}: {escape(_words(trial.fields))}: {shown}", soft_wrap=True)
+        return values
+
+    def compare(self, candidates: Mapping[str, Mapping[str, Any]]) -> dict[str, Summary]:
+        """Settings on fresh seeds; those without any finished run are left out."""
+        found = self._run(candidates, range(FRESH, FRESH + self.options.fresh_seeds))
+        rng = np.random.default_rng(self.options.seed)
+        return {name: summarise(list(scores.values()), rng) for name, scores in found.items() if scores}
+
+    def _run(self, candidates: Mapping[str, Mapping[str, Any]], seeds: range) -> dict[str, dict[int, float]]:
+        """For every folder and its settings the score of every seed that finished."""
+        options, experiment = self.options, self.experiment
+        jobs = {
+            (folder, seed): experiment.job(
+                options.scale, self.condition, options.method, seed, self.out / folder, fields
+            )
+            for seed in seeds
+            for folder, fields in candidates.items()
+        }
+        _, failures = run_jobs(
+            list(jobs.values()),
+            experiment.run,
+            workers=options.workers,
+            ray=options.ray,
+            console=self.console,
+            crew=self.crew,
+        )
+        self.failures += failures
+        loaded = {key: result for key, job in jobs.items() if (result := load_result(job)) is not None}
+        return {
+            folder: self._scores([loaded[folder, seed] for seed in seeds if (folder, seed) in loaded])
+            for folder in candidates
+        }
+
+    def _scores(self, results: Sequence[Result]) -> dict[int, float]:
+        if not results:
+            return {}
+        evidence = self.experiment.evidence(results)
+        self.lower = self.metric in evidence.lower_is_better
+        found = [s for s in evidence.scores if (s.condition, s.metric) == (self.condition, self.metric)]
+        if not found:
+            there = sorted({s.metric for s in evidence.scores if s.condition == self.condition})
+            raise ValueError(
+                f"metric {self.metric!r} is not measured in {self.condition!r} alone; known: {', '.join(there)}"
+            )
+        return {seed: value for seed, value in found[0].values.items() if np.isfinite(value)}
+
+
+def _check_counts(options: Tune) -> None:
+    for what in ("trials", "seeds", "fresh_seeds", "workers"):
+        if getattr(options, what) < 1:
+            raise ValueError(f"{what}: expected at least 1, got {getattr(options, what)}")
+    if options.seeds > FRESH:
+        raise ValueError(f"seeds: expected at most {FRESH}, got {options.seeds}")
+
+
+def _fields(options: Tune, experiment: Experiment) -> list[Field]:
+    fields = [parse_field(text) for text in options.field]
+    names = [field.name for field in fields]
+    if len(set(names)) < len(names):
+        raise ValueError(f"--field: expected each field once, got {', '.join(names)}")
+    chosen = experiment.methods[options.method]
+    for field in fields:
+        for value in field.examples:  # an unknown field or a value of another type is an error of the command
+            configure(chosen.bonus, **{**chosen.fields, field.name: value})
+    return fields
+
+
+def _words(fields: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_short(value)}" for name, value in fields.items())
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _write(
+    out: Path,
+    settings: Mapping[str, Any],
+    trials: Sequence[Trial],
+    best: Trial,
+    compared: Mapping[str, Summary],
+    lower: bool,
+) -> None:
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(["trial", *best.fields, settings["metric"], "folder"])
+    for trial in trials:
+        value = "" if trial.value is None else -trial.value if lower else trial.value
+        writer.writerow([trial.number, *trial.fields.values(), value, f"trials/{trial.number:04d}"])
+    write_atomic(out / "trials.csv", table.getvalue().encode())
+    scores = {f"score_{name}": _summary(summary) for name, summary in compared.items()}
+    whole = {"search": {**settings, "trials": len(trials), "best": best.number}, "fields": dict(best.fields), **scores}
+    write_atomic(out / "best.toml", dumps(whole).encode())
+
+
+def _summary(summary: Summary) -> dict[str, float | None]:
+    interval = summary.mean_interval
+    low, high = (None, None) if interval is None else (interval.low, interval.high)
+    return {"seeds": summary.n, "mean": summary.mean, "std": summary.std, "low": low, "high": high}
+
+
+def _print(console: Console, runs: _Runs, best: Trial, compared: Mapping[str, Summary]) -> None:
+    options = runs.options
+    table = Table("settings", f"{runs.metric}, mean", "95 % interval", "seeds", title=f"{options.method}, fresh seeds")
+    labels = {"best": f"trial {best.number}: {_words(best.fields)}", "own": "the method's own"}
+    for name, summary in compared.items():
+        interval = summary.mean_interval
+        shown = "– (one seed)" if interval is None else f"{interval.low:.4g} to {interval.high:.4g}"
+        table.add_row(escape(labels[name]), f"{summary.mean:.4g}", shown, str(summary.n))
+    console.print(table)

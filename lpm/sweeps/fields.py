@@ -1,0 +1,83 @@
+"""What a search may try for a field, as written on the command line."""
+
+from __future__ import annotations
+
+import ast
+import math
+from dataclasses import dataclass
+from typing import Any
+
+HOW = "expected NAME=LOW:HIGH (numbers), NAME=LOW..HIGH (integers), either with :log, or NAME=A,B,C (choices)"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field and the values to search."""
+
+    name: str
+    """Of the bonus's config."""
+    low: float | int | None = None
+    """Smallest value of a range; integers make it a range of integers."""
+    high: float | int | None = None
+    """Largest value, included."""
+    log: bool = False
+    """Spread over orders of magnitude."""
+    choices: tuple[Any, ...] = ()
+    """Instead of a range."""
+
+    @property
+    def examples(self) -> tuple[Any, ...]:
+        """Values to check before hours of work: the ends of a range, or all choices."""
+        return self.choices or (self.low, self.high)
+
+
+def parse_field(text: str) -> Field:
+    """A field from its command-line form.
+
+    >>> parse_field("lr=1e-4:1e-2:log")
+    Field(name='lr', low=0.0001, high=0.01, log=True, choices=())
+    >>> parse_field("epochs=1..4").high
+    4
+    >>> parse_field("form=log,linear,exp").choices
+    ('log', 'linear', 'exp')
+    """
+    name, equals, values = text.partition("=")
+    if not equals or not name.isidentifier() or not values:
+        raise ValueError(f"--field {text}: {HOW}")
+    span = values.removesuffix(":log")
+    log = span != values
+    if ".." in span:
+        return _range(text, name, span.split(".."), int, log)
+    if ":" in span:
+        return _range(text, name, span.split(":"), float, log)
+    choices = _choices(span)
+    if log or len(choices) < 2:
+        raise ValueError(f"--field {text}: {HOW}, with at least two values to choose from")
+    return Field(name, choices=choices)
+
+
+def _range(text: str, name: str, ends: list[str], kind: type[int] | type[float], log: bool) -> Field:
+    try:
+        low, high = map(kind, ends)
+    except ValueError:
+        raise ValueError(f"--field {text}: {HOW}") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(f"--field {text}: expected a finite range whose low end comes first, got {low} to {high}")
+    if log and low <= 0:
+        raise ValueError(f"--field {text}: expected a range above 0 for :log, got {low} to {high}")
+    return Field(name, low, high, log)
+
+
+def _choices(text: str) -> tuple[Any, ...]:
+    try:
+        values = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        values = tuple(_plain(part.strip()) for part in text.split(","))
+    return values if isinstance(values, tuple) else (values,)
+
+
+def _plain(word: str) -> Any:
+    try:
+        return ast.literal_eval(word)
+    except (ValueError, SyntaxError):
+        return word
