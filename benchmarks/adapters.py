@@ -16,11 +16,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import runpy
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,7 @@ from lpm.files import write_atomic
 
 Run = Callable[[int], None]
 ENV = "lpm/MountainCar-v0"
+DISCRETE = "MountainCar-v0"  # Gymnasium's own, where the loop is of discrete actions
 NUM_ENVS, ROLLOUT = 8, 128
 MIXER = MixerConfig(weight=0.1)
 
@@ -128,6 +132,119 @@ def sb3_sac(bonus: str | None) -> Run:
     if bonus is not None:
         IntrinsicReplayBuffer.attach(model, make_bonus(bonus, model, rollout_steps=ROLLOUT), MIXER)
     return lambda steps: void(model.learn(steps, reset_num_timesteps=False))
+
+
+@case("cleanrl-ppo", "gymnasium", steps=4 * NUM_ENVS * ROLLOUT)
+def cleanrl_ppo(bonus: str | None) -> Run:
+    """The single-file PPO of the examples, 8 environments, rollouts of 128 steps, 4 epochs."""
+    example = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "cleanrl_ppo.py"))
+    settings = example["Args"](env_id=DISCRETE, num_envs=NUM_ENVS, num_steps=ROLLOUT, weight=MIXER.weight)
+    envs = example["make_envs"](settings)
+    module = None
+    if bonus is not None:
+        module = lpm.make(bonus, lpm.Spaces.of(envs), num_envs=NUM_ENVS, rollout_steps=ROLLOUT)
+
+    def run(steps: int) -> None:
+        with redirect_stdout(StringIO()):
+            example["train"](replace(settings, total_timesteps=steps), envs, module)
+
+    return run
+
+
+def _torchrl_ppo(bonus: str | None, *, in_env: bool) -> Run:
+    from tensordict.nn import TensorDictModule
+    from torchrl.collectors import Collector
+    from torchrl.envs import GymEnv, SerialEnv, TransformedEnv
+    from torchrl.modules import MLP, ProbabilisticActor, ValueOperator
+    from torchrl.objectives import ClipPPOLoss
+    from torchrl.objectives.value import GAE
+
+    from lpm.adapters.torchrl import IntrinsicLoss, IntrinsicTransform, spaces_of
+
+    env: Any = SerialEnv(NUM_ENVS, lambda: GymEnv(DISCRETE, categorical_action_encoding=True))
+    transform = None
+    if bonus is not None:
+        module = lpm.make(bonus, spaces_of(env), num_envs=NUM_ENVS, rollout_steps=ROLLOUT)
+        transform = IntrinsicTransform(module, MIXER)
+        env = TransformedEnv(env, transform) if in_env else env
+    policy = ProbabilisticActor(
+        TensorDictModule(MLP(2, 3, num_cells=[64, 64]), in_keys=["observation"], out_keys=["logits"]),
+        in_keys=["logits"],
+        distribution_class=torch.distributions.Categorical,
+        return_log_prob=True,
+    )
+    value = ValueOperator(MLP(2, 1, num_cells=[64, 64]))
+    advantage, loss = GAE(gamma=0.99, lmbda=0.95, value_network=value), ClipPPOLoss(policy, value)
+    optimizer = torch.optim.Adam(loss.parameters(), lr=3e-4)
+    frames = NUM_ENVS * ROLLOUT
+    collector = Collector(
+        env,
+        policy,
+        frames_per_batch=frames,
+        total_frames=-1,
+        postproc=None if in_env else transform,
+        auto_register_policy_transforms=False,
+    )
+    batches = iter(collector)
+    learn = None if transform is None else IntrinsicLoss(transform)
+
+    def run(steps: int) -> None:
+        for _ in range(-(-steps // frames)):
+            batch = next(batches)
+            advantage(batch)
+            rows = batch.reshape(-1)
+            for _ in range(4):
+                for index in torch.randperm(frames).chunk(4):
+                    losses = loss(rows[index])
+                    optimizer.zero_grad()
+                    (losses["loss_objective"] + losses["loss_critic"] + losses["loss_entropy"]).backward()
+                    optimizer.step()
+            if learn is not None:
+                learn(batch)
+
+    return run
+
+
+@case("torchrl-ppo", "torchrl", steps=NUM_ENVS * ROLLOUT)
+def torchrl_ppo(bonus: str | None) -> Run:
+    """Collector, GAE, ClipPPOLoss, 8 environments, 128 steps, 4 epochs; blocks are scored as postproc."""
+    return _torchrl_ppo(bonus, in_env=False)
+
+
+@case("torchrl-ppo-env", "torchrl", steps=NUM_ENVS * ROLLOUT)
+def torchrl_ppo_env(bonus: str | None) -> Run:
+    """The same with the transform in the environment: every step is scored by itself."""
+    return _torchrl_ppo(bonus, in_env=True)
+
+
+@case("rllib-ppo", "ray", steps=NUM_ENVS * ROLLOUT)
+def rllib_ppo(bonus: str | None) -> Run:
+    """PPO in one process, 8 environments, batches of 1,024, 4 epochs."""
+    import ray
+    from ray.rllib.algorithms.ppo import PPOConfig
+
+    from lpm.adapters.rllib import add_intrinsic
+
+    if not ray.is_initialized():
+        ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    batch = NUM_ENVS * ROLLOUT
+    config = (
+        PPOConfig()
+        .environment(DISCRETE)
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=NUM_ENVS)
+        .learners(num_learners=0)
+        .training(train_batch_size_per_learner=batch, minibatch_size=batch // 4, num_epochs=4)
+        .debugging(seed=0)
+    )
+    if bonus is not None:
+        add_intrinsic(config, bonus, MIXER)
+    algorithm = config.build_algo()
+
+    def run(steps: int) -> None:
+        for _ in range(-(-steps // batch)):
+            algorithm.train()
+
+    return run
 
 
 # ---- measuring --------------------------------------------------------------------------------------------
