@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lpm.experiments.evidence import Claim, Evidence, PaperNumber, Score
 from lpm.report import statistics
@@ -259,6 +260,15 @@ def _claim_verdict(
     return "undecided", f"{direction}, but chance could do it"
 
 
+def spread(count: int, most: int) -> NDArray[np.intp]:
+    """At most `most` of `count` places, evenly spread, both ends included.
+
+    >>> spread(5, 3).tolist(), spread(2, 9).tolist()
+    ([0, 2, 4], [0, 1])
+    """
+    return np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(np.intp))
+
+
 def _bands(evidence: Evidence, warnings: list[str]) -> tuple[Band, ...]:
     bands = []
     for curve in evidence.curves:
@@ -267,7 +277,7 @@ def _bands(evidence: Evidence, warnings: list[str]) -> tuple[Band, ...]:
         if not curve.steps or lengths != {len(curve.steps)}:
             warnings.append(f"{where}: left out: expected {len(curve.steps)} values per seed, got {sorted(lengths)}")
             continue
-        kept = np.unique(np.linspace(0, len(curve.steps) - 1, min(POINTS, len(curve.steps))).round().astype(int))
+        kept = spread(len(curve.steps), POINTS)
         try:
             steps = statistics.numbers(curve.steps, "steps")[kept]
             runs = np.array(list(curve.runs.values()), dtype=np.float64)[:, kept]

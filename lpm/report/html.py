@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lpm import __version__
 from lpm.files import write_atomic
-from lpm.report.analysis import CLAIM_RULE, VERDICT_RULE, Analysis
+from lpm.report.analysis import CLAIM_RULE, POINTS, VERDICT_RULE, Analysis
 from lpm.report.html_data import KINDS, Payload, slots
 from lpm.report.html_parts import chip, count_of, warning_list
 from lpm.report.html_sections import anchor, section
@@ -23,10 +23,14 @@ LEAD = (
     "that was run, the paper's numbers beside ours, with intervals over seeds."
 )
 
+PAGE_POINTS = 100_000
+"""Points of all curves together; about 20 bytes each."""
+
 
 def page(analyses: Sequence[Analysis], warnings: Sequence[str] = (), title: str = TITLE) -> str:
     """The whole page as HTML."""
-    payload = Payload()
+    curves = sum(len(analysis.bands) for analysis in analyses)
+    payload = Payload(points=max(20, min(POINTS, PAGE_POINTS // max(curves, 1))))
     sections = "".join(section(analysis, payload) for analysis in analyses)
     data = payload.json(slots(method for analysis in analyses for method in analysis.methods))
     script, style = _asset("report.js"), _asset("report.css")

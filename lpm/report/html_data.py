@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lpm.experiments.evidence import Heatmap
-from lpm.report.analysis import THRESHOLDS, Analysis, Band, Cell
+from lpm.report.analysis import POINTS, THRESHOLDS, Analysis, Band, Cell, spread
 from lpm.report.statistics import Floats
 
 MAIN = "lpm"
@@ -55,11 +55,18 @@ class Payload:
     heat: list[dict[str, Any]] = field(default_factory=list)
     steps: list[list[float | None]] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
+    points: int = POINTS
+    """Most points of a curve; fewer on a page with very many curves."""
+    frame_bytes: int = 0
+    """Of the pictures so far."""
     _seen: dict[tuple[float | None, ...], int] = field(default_factory=dict)
 
     def curves(self, bands: Sequence[Band], step_label: str, alt: str) -> int:
         """Lines with bands."""
-        series = [self._line(b.method, b.steps, b.mean, b.low, b.high) for b in bands]
+        series = []
+        for b in bands:
+            kept = spread(len(b.steps), self.points)
+            series.append(self._line(b.method, b.steps[kept], b.mean[kept], b.low[kept], b.high[kept]))
         return self._chart({"x": step_label, "alt": alt, "series": series})
 
     def profile(self, analysis: Analysis, alt: str) -> int:

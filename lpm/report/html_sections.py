@@ -14,9 +14,8 @@ from lpm.report.html_parts import chart, legend, pane, tabs, warning_list
 from lpm.report.html_tables import claims, overall, scores
 from lpm.report.text import flatten, number, slug
 
-
 FRAME_BYTES = 1_500_000
-"""An experiment's frames beyond this are left out, and the page says so."""
+"""Frames of all experiments beyond this are left out, and the page says so."""
 
 
 def anchor(analysis: Analysis) -> str:
@@ -42,7 +41,7 @@ def section(analysis: Analysis, payload: Payload) -> str:
         scores(analysis, payload),
         overall(analysis, payload),
         _heatmaps(analysis, payload),
-        _frames(analysis),
+        _frames(analysis, payload),
         _settings("Configuration", dict(flatten(evidence.settings))),
         _settings("Versions", {str(k): str(v) for k, v in evidence.versions.items()}),
         "</section>",
@@ -109,13 +108,13 @@ def _heatmaps(analysis: Analysis, payload: Payload) -> str:
     )
 
 
-def _frames(analysis: Analysis) -> str:
-    figures, size, dropped = [], 0, 0
+def _frames(analysis: Analysis, payload: Payload) -> str:
+    figures, dropped = [], 0
     for frame in analysis.evidence.frames:
-        size += len(frame.png)
-        if size > FRAME_BYTES:
+        if payload.frame_bytes + len(frame.png) > FRAME_BYTES:
             dropped += 1
             continue
+        payload.frame_bytes += len(frame.png)
         source = base64.b64encode(frame.png).decode()
         caption = escape(frame.caption)
         figures.append(

@@ -1,0 +1,212 @@
+"""The page in a real browser (headless Chromium): drawn, interactive, readable anywhere, silent on the network."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic_evidence import hostile, mountain_car
+
+from lpm.report.analysis import analyse
+from lpm.report.html import write_page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMEDRIVER = shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(not (CHROMIUM and CHROMEDRIVER), reason="needs chromium and chromedriver")
+
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+)  # fmt: skip
+SECTION = "#mountain-car-desk"
+
+
+class Browser:
+    """A page in a window."""
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
+
+    def open(self, path: Path, width: int = 1200, dark: bool = False) -> None:
+        self.driver.get("about:blank")
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        self.driver.get_log("browser")
+        self.driver.get_log("performance")
+        self.driver.get(path.as_uri())
+
+    def js(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    def all(self, query: str) -> list[Any]:
+        return self.driver.find_elements("css selector", query)
+
+    def one(self, query: str) -> Any:
+        return self.driver.find_element("css selector", query)
+
+    def count(self, query: str) -> int:
+        return self.js("return document.querySelectorAll(arguments[0]).length", query)
+
+    def click(self, query: str) -> None:
+        """As a user does: bring it into view, then press."""
+        element = self.one(query)
+        self.js("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
+        element.click()
+
+    def background(self) -> tuple[int, ...]:
+        text = self.js("return getComputedStyle(document.body).backgroundColor")
+        return tuple(int(part) for part in text.removeprefix("rgb(").removesuffix(")").split(","))
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    selenium = pytest.importorskip("selenium.webdriver")
+    service = pytest.importorskip("selenium.webdriver.chrome.service")
+    options = selenium.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = selenium.Chrome(options=options, service=service.Service(CHROMEDRIVER))
+    try:
+        yield Browser(driver)
+    finally:
+        driver.quit()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    page = tmp_path_factory.mktemp("page") / "report.html"
+    write_page(page, [analyse(mountain_car())])
+    return page
+
+
+def test_opens_without_an_error_and_draws_everything(browser: Browser, path: Path) -> None:
+    browser.open(path)
+    assert browser.js("return document.documentElement.dataset.ready") == "true"
+    assert browser.driver.get_log("browser") == []
+    charts = browser.count("figure.chart")
+    assert charts == browser.count("figure.chart svg.plot") == 8
+    first = f"{SECTION} .pane[data-kind=curves]:not([hidden]) figure.chart:first-child"
+    assert browser.count(f"{first} path.line") == 9
+    assert browser.count(f"{first} polygon.band") == 9
+    assert all("NaN" not in line.get_attribute("d") for line in browser.all("path.line"))
+    pixels = (
+        "const c = document.querySelector('canvas.heat'); return c.getContext('2d').getImageData(5, 5, 1, 1).data[3]"
+    )
+    assert browser.js(pixels) == 255
+
+
+def test_a_method_can_be_hidden_and_shown(browser: Browser, path: Path) -> None:
+    browser.open(path)
+    lines = f"{SECTION} figure.chart path.line[data-method=rnd]"
+    button = f"{SECTION} .legend button[data-method=rnd]"
+    assert browser.count(lines) == 5
+    browser.click(button)
+    assert browser.count(lines) == 0
+    assert browser.one(button).get_attribute("aria-pressed") == "false"
+    assert browser.count(f"{SECTION} path.line[data-method=lpm]") == 5
+    assert not browser.one(f"{SECTION} .maps figure[data-method=rnd]").is_displayed()
+    browser.click(button)
+    assert browser.count(lines) == 5
+
+
+def test_log_scale(browser: Browser, path: Path) -> None:
+    browser.open(path)
+    browser.click(f"{SECTION} button[data-kind=curves][data-pane=bonus]")
+    line = f"{SECTION} .pane[data-kind=curves][data-pane=bonus] path.line[data-method=lpm]"
+    assert browser.one(line).is_displayed()
+    before = browser.one(line).get_attribute("d")
+    browser.click(f"{SECTION} button.log")
+    after = browser.one(line).get_attribute("d")
+    assert before != after
+    assert "NaN" not in after
+    browser.click(f"{SECTION} button.log")
+    assert browser.one(line).get_attribute("d") == before
+
+
+def test_hover_and_keys_show_values(browser: Browser, path: Path) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    browser.open(path)
+    figure = browser.one(f"{SECTION} .pane[data-kind=curves]:not([hidden]) figure.chart")
+    browser.js("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", figure)
+    ActionChains(browser.driver).move_to_element(figure.find_element("css selector", "svg.plot")).perform()
+    text = figure.find_element("css selector", ".tip").text
+    assert "environment steps:" in text
+    assert "LPM" in text
+    assert "[" in text
+    figure.send_keys(Keys.ARROW_RIGHT)
+    assert figure.find_element("css selector", ".tip").text != text
+    figure.send_keys(Keys.ESCAPE)
+    assert figure.find_elements("css selector", ".tip") == []
+    strip = browser.one(f"{SECTION} .pane[data-kind=scores] figure.chart")
+    browser.js("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", strip)
+    ActionChains(browser.driver).move_to_element(
+        strip.find_element("css selector", "g[data-method=lpm] rect")
+    ).perform()
+    assert "76.5 ± 9.08" in strip.find_element("css selector", ".tip").text
+
+
+def test_light_and_dark(browser: Browser, path: Path) -> None:
+    browser.open(path)
+    assert min(browser.background()) > 200
+    browser.open(path, dark=True)
+    assert max(browser.background()) < 60
+    browser.click("button.theme")
+    assert min(browser.background()) > 200
+    browser.js("localStorage.clear()")
+
+
+@pytest.mark.parametrize("width", [320, 390, 768])
+def test_no_sideways_scrolling(browser: Browser, path: Path, width: int) -> None:
+    browser.open(path, width=width)
+    assert browser.js("return document.documentElement.scrollWidth") <= width
+
+
+def test_print_shows_everything_and_no_controls(browser: Browser, path: Path) -> None:
+    browser.open(path)
+    pdf = base64.b64decode(browser.driver.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    assert pdf.startswith(b"%PDF")
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert all(pane.is_displayed() for pane in browser.all(".pane"))
+    assert not any(bar.is_displayed() for bar in browser.all("nav.bar, .controls"))
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    # printing opened what was folded, and closed it again
+    assert browser.count("details[open]") == 0
+
+
+def test_nothing_is_requested(browser: Browser, path: Path) -> None:
+    import json
+
+    browser.open(path)
+    browser.click("button.theme")
+    messages = [json.loads(entry["message"])["message"] for entry in browser.driver.get_log("performance")]
+    urls = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    assert [url for url in urls if not url.startswith(("file:", "data:", "about:"))] == []
+    assert any(url == path.as_uri() for url in urls)
+    browser.js("localStorage.clear()")
+
+
+def test_hostile_names_are_shown_as_text(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "hostile.html"
+    write_page(
+        page, [analyse(hostile()), analyse(mountain_car(seeds=1, methods=2))], ["<script>window.hacked=3</script>"]
+    )
+    browser.open(page)
+    assert browser.driver.get_log("browser") == []
+    assert browser.js("return window.hacked") is None
+    assert browser.js("return document.documentElement.dataset.ready") == "true"
+    buttons = [button.text for button in browser.all(".legend button")]
+    assert "</script><script>window.hacked=1</script>" in buttons
+    browser.click(".legend button")
+    browser.click("button.log")
+    assert browser.js("return window.hacked") is None
+    assert browser.driver.get_log("browser") == []

@@ -1,0 +1,190 @@
+"""The page as text: structure, escaping, size. How it behaves in a browser is in test_browser.py."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from synthetic_evidence import hostile, mountain_car, png
+
+from lpm.experiments.evidence import Curve, Frame, Heatmap
+from lpm.report import html_sections
+from lpm.report.analysis import analyse
+from lpm.report.html import page, write_page
+from lpm.report.html_data import Payload, shrink, slots, usable
+
+
+class Tree(HTMLParser):
+    """Collects elements and text, and checks that they nest."""
+
+    void = frozenset({"meta", "link", "img", "br"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.void:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def data_of(text: str) -> dict:
+    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+    assert match is not None
+    return json.loads(match.group(1))
+
+
+@pytest.fixture(scope="module")
+def plain() -> str:
+    return page([analyse(mountain_car())], ["somewhere/seed_1.json: skipped: half of it is missing"])
+
+
+def test_structure(plain):
+    tree = Tree(plain)
+    ids = [a["id"] for _, a in tree.elements if a.get("id")]
+    assert len(ids) == len(set(ids))
+    assert {"summary", "mountain-car-desk", "data"} <= set(ids)
+    links = {a["href"] for a in tree.all("a")}
+    assert links == {"#summary", "#mountain-car-desk"}
+    words = " ".join(tree.words)
+    for expected in (
+        "Table 2 · desk scale · 5 seeds", "MountainCar with a noisy action", "91.22 ± 2.04", "LPM beats NGU",
+        "no runs of ngu", "How the verdicts are reached", "Over all conditions", "Where the agents went",
+        "mixer.weight", "2.13.0", "half of it is missing", "runs/stochastic/eme/seed_4.json", "drop (%)",
+    ):  # fmt: skip
+        assert expected in words
+
+
+def test_every_chart_has_its_data(plain):
+    tree, data = Tree(plain), data_of(plain)
+    charts = [int(a["data-chart"]) for a in tree.all("figure") if "data-chart" in a]
+    assert sorted(charts) == list(range(len(data["charts"])))
+    heat = [int(a["data-heat"]) for a in tree.all("canvas")]
+    assert sorted(heat) == list(range(len(data["heat"])))
+    used = {s["m"] for chart in data["charts"] for s in chart.get("series", []) + chart.get("rows", [])}
+    assert used <= set(data["methods"])
+
+
+def test_nothing_is_fetched(plain):
+    assert not re.search(r'(?:src|href)="(?!data:|#)', plain)
+    assert "url(" not in plain
+    assert "@import" not in plain
+    policy = next(a["content"] for a in Tree(plain).all("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; img-src data:;")
+
+
+def test_the_policy_allows_exactly_the_script_of_the_page(plain):
+    import hashlib
+
+    script = plain.rsplit("<script>", 1)[1].split("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'\"" in plain
+
+
+def test_names_are_text():
+    text = page([analyse(hostile())], ["</ul><script>alert(1)</script>"])
+    tree = Tree(text)
+    assert len(tree.all("script")) == 2
+    assert len(tree.all("style")) == 1
+    assert not any("onerror" in attributes for _, attributes in tree.elements)
+    assert all((a["src"] or "").startswith("data:image/png;base64,") for a in tree.all("img"))
+    data = data_of(text)
+    assert "</script><script>window.hacked=1</script>" in data["methods"]
+    (group,) = (a["data-methods"] for a in tree.all("div") if "data-methods" in a)
+    assert "</script><script>window.hacked=1</script>" in json.loads(group or "")
+
+
+def test_one_seed_is_said():
+    assert "one seed: no interval" in page([analyse(mountain_car(seeds=1))])
+
+
+def test_nothing_at_all():
+    Tree(page([]))
+    bare = dataclasses.replace(
+        mountain_car(), scores=(), curves=(), heatmaps=(), frames=(), claims=(), settings={}, versions={}, warnings=()
+    )
+    text = page([analyse(bare)])
+    Tree(text)
+    assert "no runs" in text
+
+
+def test_same_page_every_time(tmp_path):
+    first, second = (page([analyse(mountain_car(methods=2))]) for _ in range(2))
+    assert first == second
+    size = write_page(tmp_path / "deep" / "page.html", [analyse(mountain_car(methods=2))])
+    assert (tmp_path / "deep" / "page.html").read_text(encoding="utf-8") == first
+    assert size == len(first.encode())
+
+
+def test_a_full_page_stays_small():
+    """Sixteen experiments, nine methods, two conditions of 72 × 48 heat maps, curves of 5,000 points."""
+    one = mountain_car(seeds=3)
+    rng = np.random.default_rng(0)
+    steps = tuple(float(x) for x in range(5000))
+    walk = tuple(rng.normal(size=5000).cumsum().tolist())
+    curves = tuple(Curve(c.condition, c.metric, c.method, steps, {0: walk, 1: walk}) for c in one.curves) * 2
+    maps = tuple(Heatmap(h.condition, h.method, rng.integers(0, 99, (48, 72)) * 1.0) for h in one.heatmaps)
+    full = analyse(dataclasses.replace(one, curves=curves, heatmaps=maps, frames=(Frame("f", png(160, 210)),) * 4))
+    text = page([full] * 16)
+    assert len(text.encode()) < 6_000_000
+    assert "more left out to keep the page small" in text
+
+
+def test_too_many_frames_are_left_out_and_counted(monkeypatch):
+    monkeypatch.setattr(html_sections, "FRAME_BYTES", len(png()) + 1)
+    text = page([analyse(mountain_car())])
+    assert len(Tree(text).all("img")) == 1
+    assert "1 more left out" in text
+
+
+def test_methods_keep_their_look():
+    assert slots(["none", "x", "lpm"])["lpm"] == slots(["lpm", "rnd"])["lpm"] == 0
+    many = slots([f"m{i}" for i in range(20)] + ["lpm"])
+    assert len(set(many.values())) == 21
+    assert max(slots(f"m{i}" for i in range(100)).values()) < 24
+
+
+def test_heat_maps_are_encoded_on_a_log_scale():
+    payload = Payload()
+    index = payload.heatmap(np.array([[0.0, 1.0], [100.0, np.nan]]), 1.0, 100.0)
+    stored = payload.heat[index]
+    assert list(base64.b64decode(stored["cells"])) == [0, 1, 254, 255]
+    assert (stored["rows"], stored["columns"]) == (2, 2)
+
+
+def test_large_grids_are_averaged():
+    grid = np.ones((301, 400))
+    grid[0, :] = np.nan
+    small = shrink(grid)
+    assert small.size <= 20_000
+    assert np.nanmax(small) == np.nanmin(small) == 1.0
+
+
+def test_unusable_grids_are_left_out():
+    for bad in (np.full((2, 2), np.nan), np.array([[-1.0]]), np.array([[np.inf]]), np.zeros(3), np.zeros((0, 2))):
+        assert not usable(Heatmap("x", "m", bad))
+    text = page(
+        [analyse(dataclasses.replace(mountain_car(), heatmaps=(Heatmap("deterministic", "lpm", np.zeros((0, 2))),)))]
+    )
+    assert "Where the agents went" not in text
