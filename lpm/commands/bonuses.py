@@ -69,8 +69,8 @@ def run(args: Sequence[str]) -> int:
 def _noise_table(options: Bonuses) -> int:
     from lpm.core.registry import lookup, names
     from lpm.experiments import two_arms
-    from lpm.sweeps import Job, run_jobs
     from lpm.report.two_arms import HEADER, table_rows, write_table
+    from lpm.sweeps import Job, run_jobs
 
     console = Console(highlight=False)
     chosen = [lookup(name).name for name in options.names or names()]

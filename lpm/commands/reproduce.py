@@ -7,25 +7,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+
+from lpm.experiments.evidence import Evidence, Score
 
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Run an experiment of the paper: every method and seed, then table, figure and page. Rerun to continue."""
+    """Run an experiment of the paper: every method, condition and seed, then tables and a page. Rerun to continue."""
 
-    name: Annotated[Literal["mnist"], tyro.conf.Positional]
-    """Which experiment: mnist (Figure 2)."""
+    name: Annotated[str, tyro.conf.Positional]
+    """mnist (Fig. 2), maze (Fig. 3), mountain-car (Table 2), atari (Fig. 4), montezuma (Fig. 5), lava (appendix),
+    overhead, ablation."""
     scale: Literal["smoke", "desk", "paper"] = "desk"
-    """smoke: seconds; desk: this machine; paper: the paper's size (for mnist the same as desk)."""
+    """smoke: seconds; desk: a machine of two cores; paper: the paper's size."""
     seeds: int | None = None
-    """Seeds per method; the scale's own number if not given (5)."""
+    """Seeds per method and condition; the scale's own number if not given."""
     methods: tuple[str, ...] | None = None
-    """Methods to run; all of the experiment's if not given."""
+    """Methods to run; the scale's own if not given."""
+    conditions: tuple[str, ...] | None = None
+    """Conditions to run; the scale's own if not given."""
     workers: int = 2
     """Worker processes, one torch thread each."""
+    ray: str | None = None
+    """Run on Ray instead: local, auto or the address of a cluster that shares the results folder."""
     out: Path | None = None
     """Results folder; runs/NAME-SCALE if not given."""
 
@@ -33,46 +42,65 @@ class Reproduce:
 def run(args: Sequence[str]) -> int:
     """Parse and run."""
     options = tyro.cli(Reproduce, args=args, prog="lpm reproduce")
-    out = options.out or Path("runs") / f"mnist-{options.scale}"
+    out = options.out or Path("runs") / f"{options.name}-{options.scale}"
     try:
-        return reproduce_mnist(options, out)
+        return reproduce(options, out)
     except KeyboardInterrupt:
         print(f"\nInterrupted. Finished runs are in {out}; the same command continues where this stopped.")
         return 130
 
 
-def reproduce_mnist(options: Reproduce, out: Path) -> int:
-    """Run what is missing, then write the report and print the table."""
-    from lpm import data
-    from lpm.experiments import mnist
-    from lpm.sweeps import Job, run_jobs
-    from lpm.report.mnist import HEADER, write_report
+def reproduce(options: Reproduce, out: Path) -> int:
+    """Run what is missing, then write the report and print the main table."""
+    from lpm.experiments.experiment import expect_known, load
+    from lpm.report.pages import write_pages
+    from lpm.sweeps import run_jobs
 
     console = Console()
-    scale = mnist.scale_named(options.scale, options.seeds)
-    methods = options.methods or tuple(mnist.METHODS)
-    digits = data.mnist("train")
-    data.mnist("test")  # every run evaluates on it: a bad file is an error of the command, not of each run
-    jobs = []
-    for seed in range(scale.seeds):
-        for method in methods:
-            settings = mnist.job_settings(method, seed, scale, digits)
-            jobs.append(
-                Job(f"{method}, seed {seed}", out / "runs" / method / f"seed_{seed}.json", settings, scale.updates)
-            )
-    console.print(f"Noisy MNIST, {options.scale}: {len(methods)} methods × {scale.seeds} seeds, into {out}")
-    results, failures = run_jobs(jobs, mnist.run, workers=options.workers, console=console)
-    if not results:
-        console.print("[red]every run failed[/red]")
-        return 1
-    rows = write_report(results, out, failures)
-    table = Table(*HEADER[:1], *HEADER[2:], title=f"Noisy MNIST, training digits ({results[0]['settings']['data']})")
-    for method, pool, *cells in rows:
-        if pool == "training":
-            table.add_row(method, *cells)
-    table.columns[1].no_wrap = True  # "determinis…" says less than a folded number
-    console.print(table)
+    experiment = load(options.name)
+    expect_known("scale", options.scale, experiment.scales)
+    methods = options.methods or experiment.default_methods(options.scale)
+    conditions = options.conditions or experiment.default_conditions(options.scale)
+    seeds = experiment.default_seeds(options.scale) if options.seeds is None else options.seeds
+    if seeds < 1:
+        raise ValueError(f"seeds: expected at least 1, got {seeds}")
+    jobs = [
+        experiment.job(options.scale, condition, method, seed, out)
+        for seed in range(seeds)  # outermost: an interrupted sweep has whole tables of fewer seeds
+        for condition in conditions
+        for method in methods
+    ]
+    console.print(
+        f"{experiment.title} ({options.scale}): {len(methods)} methods × {len(conditions)} conditions × {seeds} seeds, "
+        f"into {out}",
+        soft_wrap=True,
+    )
+    _, failures = run_jobs(jobs, experiment.run, workers=options.workers, ray=options.ray, console=console)
+    pages = write_pages([out], out, failures)
+    for evidence in pages.evidence:
+        console.print(main_table(evidence))
+    for warning in pages.warnings:
+        console.print(f"[yellow]{escape(warning)}[/yellow]", soft_wrap=True)
     # not wrapped: a path that is cut in two cannot be copied
-    console.print(f"Results: {out}  (held-out digits are in the page and in table.md)", soft_wrap=True)
-    console.print(f"Page: {out / 'index.html'}", soft_wrap=True)
-    return 1 if failures else 0
+    console.print(f"Results: {out}\nPage: {pages.page}", soft_wrap=True)
+    return 1 if failures or not pages.evidence else 0
+
+
+def main_table(evidence: Evidence) -> Table:
+    """The first metric of an experiment: a row a method, a column a condition, mean ± std over seeds."""
+    metric, label = next(iter(evidence.metrics.items()))
+    scores = {(s.method, s.condition): s for s in evidence.scores if s.metric == metric}
+    conditions = [c for c in evidence.conditions if any(key[1] == c for key in scores)]
+    title = f"{evidence.title}\n{label}, mean ± std over seeds (the paper's in brackets)"
+    table = Table("method", *(escape(evidence.conditions[c]) for c in conditions), title=title)
+    for method, name in evidence.methods.items():
+        table.add_row(escape(name), *(_shown(scores.get((method, condition))) for condition in conditions))
+    return table
+
+
+def _shown(score: Score | None) -> str:
+    if score is None:
+        return "–"
+    values = np.asarray(list(score.values.values()))
+    spread = f" ± {values.std(ddof=1):,.1f}" if len(values) > 1 else " (one seed)"
+    return f"{values.mean():,.1f}{spread}" + (f" ({score.paper.value:,.1f})" if score.paper else "")

@@ -9,7 +9,6 @@ import pytest
 
 from lpm.data import ImageSet
 from lpm.experiments import mnist
-from lpm.report.mnist import table_rows, write_report
 
 SMOKE = dataclasses.replace(mnist.SCALES["smoke"], updates=4, eval_every=2, eval_transitions=32)
 
@@ -22,7 +21,17 @@ def pools() -> dict[str, ImageSet]:
 
 
 def run(method: str, seed: int, pools: dict[str, ImageSet], scale: mnist.Scale = SMOKE) -> dict[str, object]:
-    settings = mnist.job_settings(method, seed, scale, pools["training"])
+    settings = {
+        "experiment": "mnist",
+        "scale": "smoke",
+        "condition": "both",
+        "method": method,
+        "bonus": mnist.METHODS[method].bonus,
+        "fields": dict(mnist.METHODS[method].fields),
+        "seed": seed,
+        **dataclasses.asdict(scale),
+        "data": pools["training"].source,
+    }
     return {"settings": settings, **mnist.run(settings, lambda units: None, Path(), pools)}
 
 
@@ -42,31 +51,21 @@ def test_every_method_runs_and_is_deterministic(method: str, pools: dict[str, Im
     json.dumps(first, allow_nan=False)
 
 
-def test_table_figure_and_page(pools: dict[str, ImageSet], tmp_path: Path) -> None:
+def test_evidence_has_both_kinds_and_pools(pools: dict[str, ImageSet]) -> None:
     results = [run(method, seed, pools) for method in ("lpm", "forward_error") for seed in (0, 1)]
-    rows = write_report(results, tmp_path, failures=["ama, seed 0: <script>alert(1)</script>"])
-    assert len(rows) == 2 * 2 * 2
-    assert rows[0][0] == "LPM (log)"
-    assert rows[0][-1] == "≈150"
-    for name in ("figure.png", "figure_heldout.png"):
-        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
-    page = (tmp_path / "index.html").read_text()
-    assert "<script>" not in page
-    assert "&lt;script&gt;" in page
-    assert "http" not in page.replace("http-equiv", "")  # nothing is fetched
-    assert (tmp_path / "table.md").read_text().count("\n") == 2 + len(rows)
+    evidence = mnist.EXPERIMENT.evidence(results)
+    assert list(evidence.methods) == ["lpm", "forward_error"]
+    assert len(evidence.conditions) == 4
+    assert len(evidence.curves) == 2 * 4
+    curve = next(c for c in evidence.curves if (c.method, c.condition) == ("lpm", "heldout_stochastic"))
+    assert curve.runs[1] == tuple(results[1]["curves"]["heldout_stochastic"])  # type: ignore[index]
+    papers = {(s.method, s.condition): s.paper for s in evidence.scores if s.paper is not None}
+    assert {key[0] for key in papers} == {"lpm"}
+    assert papers["lpm", "training_stochastic"].value == 150
 
 
-def test_summary_by_hand() -> None:
-    def result(seed: int, values: list[float]) -> dict[str, object]:
-        curves = {"step": [0, 10, 20], **{f"{p}_{k}": values for p in mnist.POOLS for k in mnist.KINDS}}
-        return {"settings": {"method": "lpm", "seed": seed}, "curves": curves}
-
-    row = mnist.summarise([result(0, [0.0, 2.0, 0.05]), result(1, [4.0, 1.0, 0.5])])[0]
-    assert row.first == (3.0, 1.0)
-    assert row.final == pytest.approx((0.275, 0.225))
-    assert (row.settled, row.settled_seeds, row.seeds) == ((20.0, 0.0), 1, 2)
-    assert table_rows([row])[0][5] == "20 ± 0 (1 of 2 seeds)"
+def test_a_bonus_that_never_settles_counts_with_its_whole_length() -> None:
+    assert mnist.scores_of([0, 10, 20], [4.0, 1.0, 0.5]) == {"settled": 20.0, "first": 4.0, "last": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -78,10 +77,11 @@ def test_settling_step(values: list[float], expected: int | None) -> None:
     assert mnist.settling_step([0, 10, 20], values) == expected
 
 
-def test_unknown_names_are_refused(pools: dict[str, ImageSet]) -> None:
-    with pytest.raises(ValueError, match="unknown method 'lmp' of mnist; expected one of lpm"):
-        mnist.job_settings("lmp", 0, SMOKE, pools["training"])
-    with pytest.raises(ValueError, match="scale: expected one of smoke, desk, paper, got 'huge'"):
-        mnist.scale_named("huge", None)
-    with pytest.raises(ValueError, match="seeds: expected at least 1, got 0"):
-        mnist.scale_named("desk", 0)
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [(("smoke", "both", "lmp"), "unknown method 'lmp'; did you mean lpm"),
+     (("huge", "both", "lpm"), "unknown scale 'huge'"), (("smoke", "noise", "lpm"), "unknown condition 'noise'")],
+)  # fmt: skip
+def test_unknown_names_are_refused(names: tuple[str, str, str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        mnist.EXPERIMENT.job(*names, 0, tmp_path)

@@ -1,0 +1,140 @@
+"""Every experiment: its settings hold together, its smallest size runs, and results become evidence."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lpm.experiments import mountain_car
+from lpm.experiments.evidence import Score
+from lpm.experiments.experiment import EXPERIMENTS, load
+from lpm.experiments.training import TrainingExperiment, run_training
+from lpm.sweeps import Result
+
+TRAINED = [name for name in EXPERIMENTS if isinstance(load(name), TrainingExperiment)]
+
+
+def run(name: str, condition: str, method: str, seed: int, folder: Path) -> Result:
+    experiment = load(name)
+    job = experiment.job("smoke", condition, method, seed, folder)
+    ticks: list[int] = []
+    result = experiment.run(job.settings, ticks.append, folder / f"{condition}-{method}-{seed}")
+    assert sum(ticks) == job.units
+    whole: Result = json.loads(json.dumps({"settings": job.settings, **result}, allow_nan=False))
+    return whole
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_size_can_be_configured(name: str, tmp_path: Path) -> None:
+    experiment = load(name)
+    assert experiment.name == name
+    assert set(experiment.scales) == {"smoke", "desk", "paper"}
+    paths = set()
+    for scale in experiment.scales:
+        for condition in experiment.default_conditions(scale):
+            assert condition in experiment.conditions
+            for method in experiment.default_methods(scale):
+                if name == "mnist":  # needs the digits
+                    assert method in experiment.methods
+                    continue
+                job = experiment.job(scale, condition, method, 3, tmp_path / scale)
+                assert json.loads(json.dumps(job.settings)) == job.settings
+                assert job.settings["seed"] == 3
+                paths.add(job.path)
+    assert name == "mnist" or len(paths) > 2
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_paper_numbers_and_claims_name_what_exists(name: str) -> None:
+    experiment = load(name)
+    assert isinstance(experiment, TrainingExperiment)
+    for condition, metric, method in experiment.paper:
+        assert condition in experiment.conditions
+        assert metric in experiment.metrics
+        assert method in experiment.methods
+    for claim in experiment.claims:
+        assert claim.condition in experiment.conditions
+        assert {claim.better, claim.worse} <= set(experiment.methods)
+        assert claim.metric in experiment.metrics
+
+
+@pytest.mark.parametrize(
+    ("name", "condition", "method"),
+    [("mountain-car", "stochastic", "lpm"), ("lava", "s9n1", "icm"), ("maze", "action", "none"),
+     ("ablation", "deterministic", "pointwise-3"), ("overhead", "vector", "rnd")],
+)  # fmt: skip
+def test_the_smallest_size_becomes_evidence(name: str, condition: str, method: str, tmp_path: Path) -> None:
+    evidence = load(name).evidence([run(name, condition, method, seed, tmp_path) for seed in (0, 1)])
+    assert evidence.scale == "smoke"
+    assert list(evidence.methods) == [method]
+    assert list(evidence.conditions) == [condition]
+    main = next(iter(evidence.metrics))
+    score = next(s for s in evidence.scores if s.metric == main)
+    assert set(score.values) == {0, 1}
+    assert all(np.isfinite(value) for value in score.values.values())
+    for curve in evidence.curves:
+        assert all(len(values) == len(curve.steps) for values in curve.runs.values())
+
+
+def test_a_run_is_a_function_of_its_settings_and_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run("mountain-car", "stochastic", "lpm", 0, tmp_path / "whole")
+    job = load("mountain-car").job("smoke", "stochastic", "lpm", 0, tmp_path)
+    monkeypatch.setattr("lpm.experiments.training.CHECKPOINT_SECONDS", 0.0)
+
+    def killed(units: int) -> None:
+        if (tmp_path / "scratch" / "checkpoints").is_dir() and len(list((tmp_path / "scratch").rglob("*.pt"))) > 1:
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        run_training(job.settings, killed, tmp_path / "scratch")
+    ticks: list[int] = []
+    again = run_training(job.settings, ticks.append, tmp_path / "scratch")
+    assert len(ticks) < 512 // (4 * 32)  # it did not start anew
+    for key in ("curves", "visits"):
+        assert json.loads(json.dumps(again[key])) == whole[key]
+
+
+def test_drop_by_hand() -> None:
+    scores = [
+        Score("deterministic", "cells", "rnd", {0: 80.0, 1: 50.0, 2: 10.0}),
+        Score("stochastic", "cells", "rnd", {0: 40.0, 1: 60.0}),
+        Score("deterministic", "cells", "none", {0: 80.0}),
+    ]
+    (drop,) = mountain_car.drop(scores)
+    assert drop.values == pytest.approx({0: 50.0, 1: -20.0})
+    assert drop.paper is not None
+    assert drop.paper.value == 38.5
+
+
+def test_table_2_is_the_papers() -> None:
+    number = mountain_car.PAPER["stochastic", "cells", "lpm"]
+    assert (number.value, number.std, number.place) == (67.04, 14.60, "Table 2")
+    assert len(mountain_car.PAPER) == 14
+
+
+def test_heat_map_of_the_maze_is_blank_outside() -> None:
+    from lpm.experiments import maze
+
+    picture = maze.grid(np.ones(72 * 48))
+    assert picture.shape == (48, 72)
+    assert int(np.isfinite(picture).sum()) == 2176
+    assert np.isnan(picture[0, 36])  # between the arms
+
+
+def test_unknown_experiment_and_fields_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="unknown experiment 'mountaincar'; did you mean mountain-car"):
+        load("mountaincar")
+    with pytest.raises(ValueError, match="dynamics_step"):
+        load("ablation").job("smoke", "stochastic", "lpm", 0, tmp_path, {"dynamics_step": 1})
+
+
+def test_evidence_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected at least one result"):
+        load("lava").evidence([])
+
+
+def test_scores_of_missing_curves() -> None:
+    experiment: Any = load("mountain-car")
+    assert experiment.score({"return": [None, None]}, np.array([1, 0, 3])) == {"cells": 2.0}
