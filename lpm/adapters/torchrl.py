@@ -90,6 +90,7 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
         self.learnt = 0
         """Steps scored when the bonus last learnt."""
         self._placed = False
+        self._last: Tensor | None = None  # the trajectory each environment was in when the last batch ended
 
     # ---- the two ways in ----------------------------------------------------------------------------------
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -121,6 +122,7 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
             )
         paid = tensordict.clone(recurse=False)  # a Collector goes on writing into the batch it gave
         block, after = (td.reshape(-1, td.batch_size[-1]).transpose(0, 1) for td in (tensordict, after))
+        self._check_rows(block, after)
         self._pay(block, after, paid.get("next"), lambda mixed: mixed.T.reshape(*tensordict.batch_size, 1))
         return paid
 
@@ -176,6 +178,24 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
         target.set(self.out_keys[1], target.get(self.reward_key).clone())
         target.set(self.out_keys[0], shaped(torch.from_numpy(streams.bonus).to(device)))
         target.set(self.reward_key, shaped(torch.from_numpy(streams.rewards[0]).to(device)))
+
+    def _check_rows(self, block: TensorDictBase, after: TensorDictBase) -> None:
+        """Time runs down a row: from one trajectory to the next only where the first has ended."""
+        trajectory = block.get(("collector", "traj_ids"), None)
+        if trajectory is None:
+            return
+        ended = after.get("done")[..., 0]
+        if bool(((trajectory[1:] != trajectory[:-1]) & ~ended[:-1]).any()):
+            raise ValueError(
+                "IntrinsicTransform: a row of the batch jumps between trajectories that have not ended; with several "
+                "workers stack their batches (cat_results='stack')"
+            )
+        last, self._last = self._last, torch.where(ended[-1], -1, trajectory[-1])
+        if self.bonus.episodic and last is not None and bool(((last >= 0) & (last != trajectory[0])).any()):
+            raise ValueError(
+                f"IntrinsicTransform: {type(self.bonus).__name__} remembers episodes, but some were dropped between "
+                "batches; use reset_at_each_iter=False"
+            )
 
     def _check_placement(self) -> None:
         """Within a step later transforms have changed the last observation but not yet the next one."""

@@ -380,6 +380,23 @@ def test_bad_input_says_what_to_use(act: Any, message: str) -> None:
         act()
 
 
+def test_rows_that_jump_between_trajectories_are_refused() -> None:
+    (batch,) = collect(envs(), steps=4)
+    joined = batch.reshape(-1)  # three environments, one after the other
+    with pytest.raises(ValueError, match=r"jumps between trajectories .*cat_results='stack'"):
+        IntrinsicTransform(Paying(SPACES), RAW)(joined)
+
+
+def test_episodes_dropped_between_batches_are_refused_by_a_bonus_that_remembers() -> None:
+    for name in ("rnd", "e3b"):
+        transform = IntrinsicTransform(lpm.make(name, SPACES, num_envs=ROWS), RAW)
+        if name == "rnd":
+            collect(envs(), steps=7, batches=2, reset_at_each_iter=True, postproc=transform)
+        else:
+            with pytest.raises(ValueError, match="use reset_at_each_iter=False"):
+                collect(envs(), steps=7, batches=2, reset_at_each_iter=True, postproc=transform)
+
+
 def test_batches_that_do_not_fit_are_refused() -> None:
     (batch,) = collect(envs(), steps=4)
     with pytest.raises(ValueError, match="expected 2 environments, got 3"):
