@@ -38,17 +38,17 @@ def run_ray(jobs: Sequence[Job], function: Function, address: str, workers: int,
         for index, job in enumerate(jobs):
             # absolute: a task's current folder is not the driver's
             there = dataclasses.replace(job, path=job.path.absolute(), scratch=job.scratch_folder.absolute())
-            payload = pickle.dumps((there, function))
+            payload = ray.cloudpickle.dumps((there, function))  # takes functions of a script along, pickle does not
             pending[task.options(name=job.name).remote(index, payload, environment, board)] = index
-        attempts: dict[int, str] = {}
+        news = _News(ray, board)
         try:
             while pending:
                 ready, _ = ray.wait(list(pending), timeout=POLL_SECONDS)
                 yield Waiting()
-                yield from _news(ray, board, attempts)
+                yield from news.read()
                 for reference in ready:
                     yield _outcome(ray, reference, pending.pop(reference), retries)
-            yield from _news(ray, board, attempts)
+            yield from news.read(POLL_SECONDS)
         finally:
             for reference in pending:
                 ray.cancel(reference, force=True)
@@ -64,20 +64,32 @@ def _outcome(ray: Any, reference: Any, index: int, retries: int) -> Event:
     return Finished(index, value) if kind == "finished" else Failed(index, value)
 
 
-def _news(ray: Any, board: Any, attempts: dict[int, str]) -> Iterator[Event]:
-    """What the tasks report. An attempt that differs from the last one of its job means that the last one died."""
-    try:
-        messages = ray.get(board.take.remote(), timeout=10 * POLL_SECONDS)
-    except (ray.exceptions.RayError, ray.exceptions.GetTimeoutError):
-        return  # only progress is missing; the tasks themselves are asked for separately
-    for index, token, units, resumed in messages:
-        if attempts.get(index) != token:
-            if index in attempts:
-                yield Died(index, "its process or node died")
-            attempts[index] = token
-            yield Started(index)
-        if units:
-            yield Ticked(index, units, resumed)
+class _News:
+    """What the tasks report, as the driver hears it."""
+
+    def __init__(self, ray: Any, board: Any) -> None:
+        self.ray, self.board = ray, board
+        self.asked = board.take.remote()
+        self.attempts: dict[int, str] = {}
+
+    def read(self, wait: float = 0.0) -> Iterator[Event]:
+        """What has arrived. An attempt that differs from the last one of its job means that the last one died."""
+        ready, _ = self.ray.wait([self.asked], timeout=wait)
+        if not ready:
+            return
+        try:
+            messages = self.ray.get(self.asked)
+        except self.ray.exceptions.RayError:
+            return  # only progress is missing; the tasks themselves are asked for separately
+        self.asked = self.board.take.remote()
+        for index, token, units, resumed in messages:
+            if self.attempts.get(index) != token:
+                if index in self.attempts:
+                    yield Died(index, "its process or node died")
+                self.attempts[index] = token
+                yield Started(index)
+            if units:
+                yield Ticked(index, units, resumed)
 
 
 class _Board:
