@@ -9,6 +9,8 @@ from importlib import import_module
 
 COMMANDS = {
     "reproduce": "run an experiment of the paper: table, figure, page",
+    "report": "one page of all results, the paper's numbers beside ours",
+    "tune": "search a bonus's settings over the runs of an experiment",
     "train": "train an agent with a bonus; killed runs resume exactly",
     "watch": "a GIF of a trained policy, and where it has been",
     "bonuses": "list the bonuses and their fields",

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lpm.bonuses.lpm_config import LPMConfig
 from lpm.core.spaces import Spaces
+from lpm.nn.anchored import AnchoredErrorModel
 from lpm.nn.buffers import minibatches
 from lpm.nn.dynamics import ErrorModel
 from lpm.nn.fitting import fit
@@ -23,6 +24,9 @@ class PastError(Protocol):
 
     def predict(self, obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
         """Raw rows (B, ...) to predicted errors, (B, K)."""
+
+    def begin(self, errors: Tensor) -> None:
+        """Told once, before the first update of f: the errors that f makes untrained."""
 
     def fit(self, slots: Tensor, generator: torch.Generator) -> Tensor:
         """Learn from the entries of the queue D, given as slots of the buffer; the loss."""
@@ -54,6 +58,9 @@ class QueueRegression:
         """Raw rows (B, ...) to g's outputs, (B, K)."""
         return self.model(*self._inputs(obs, action, next_obs))  # type: ignore[no-any-return]
 
+    def begin(self, errors: Tensor) -> None:
+        """A network forgets what it began with."""
+
     def fit(self, slots: Tensor, generator: torch.Generator) -> Tensor:
         """Calibrate g if it is affine, then gradient steps on the stored errors, never recomputed ones."""
         c = self.config
@@ -76,3 +83,41 @@ class QueueRegression:
     def _inputs(self, obs: Tensor, action: Tensor, next_obs: Tensor) -> tuple[Tensor, Tensor]:
         # (o, a), except in the release's Montezuma code, which shows g the next observation
         return self.input(next_obs if self.config.form == "rnd" else obs), self.spaces.encode_action(action)
+
+
+class AnchoredRegression:
+    """g as Bayesian regression: where there is no data, it is what f's error was before f had learnt anything."""
+
+    def __init__(
+        self,
+        model: AnchoredErrorModel,
+        encoder: nn.Module | None,
+        buffer: TransitionBuffer,
+        observations: ObservationInput,
+        spaces: Spaces,
+    ) -> None:
+        self.model = model
+        self.encoder = encoder
+        self.buffer = buffer
+        self.input = observations
+        self.spaces = spaces
+
+    def predict(self, obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
+        """Raw rows (B, ...) to g, (B, 1)."""
+        return self.model(self._inputs(obs, action))  # type: ignore[no-any-return]
+
+    def begin(self, errors: Tensor) -> None:
+        """m₀ is the mean error of the untrained f."""
+        self.model.anchor.copy_(errors.mean())
+
+    @torch.no_grad()
+    def fit(self, slots: Tensor, generator: torch.Generator) -> Tensor:
+        """One exact update on the stored errors; nothing is drawn."""
+        x = in_chunks(lambda obs, action, _: self._inputs(obs, action), *self.buffer.rows(slots))
+        return self.model.fit(x, self.buffer["error"][slots])
+
+    @torch.no_grad()
+    def _inputs(self, obs: Tensor, action: Tensor) -> Tensor:
+        x = self.input(obs)
+        x = x.flatten(1) if self.encoder is None else self.encoder(x)
+        return torch.cat([x, self.spaces.encode_action(action)], dim=1)

@@ -12,19 +12,23 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from lpm.bonuses._past_error import PastError, QueueRegression
+from lpm.bonuses._past_error import AnchoredRegression, PastError, QueueRegression
 from lpm.bonuses.lpm_config import VARIANTS, Form, LPMConfig
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
+from lpm.nn.anchored import AnchoredErrorModel
 from lpm.nn.buffers import minibatches
 from lpm.nn.dynamics import DynamicsModel, ErrorModel
 from lpm.nn.fitting import fit
 from lpm.nn.inputs import ObservationInput, in_chunks
-from lpm.nn.random_target import RandomTargetErrorModel, RandomTargetModel
+from lpm.nn.networks import Encoder
+from lpm.nn.random_target import RandomTargetErrorModel, RandomTargetModel, random_encoder
 from lpm.nn.replay import TransitionBuffer
 from lpm.nn.seeding import seeded
+
+ANCHOR_WIDTH = 128  # of the frozen random encoder under an anchored g
 
 
 # ---- the reward, as pure functions --------------------------------------------------------------------------
@@ -86,15 +90,7 @@ class LPM(IntrinsicReward):
             columns["priority"] = ((), torch.float32)
         capacity = _default_capacity(spaces, rollout) if config.buffer_size is None else config.buffer_size
         self.buffer = TransitionBuffer(spaces, max(capacity, self.queue_size), columns)
-        self.past_error: PastError = QueueRegression(
-            self.error_model,
-            self.buffer,
-            self.input,
-            spaces,
-            config,
-            descend=partial(self.descend, "error_model"),
-            apply_gradients=partial(self.apply_gradients, "error_model"),
-        )
+        self.past_error = self._past_error()
         for counter in ("versions", "fits", "queue_start"):
             self.register_buffer(counter, torch.zeros((), dtype=torch.int64))
 
@@ -104,9 +100,10 @@ class LPM(IntrinsicReward):
 
     def _build_models(self) -> None:
         c, spaces = self.config, self.spaces
+        self.encoder: Encoder | None = None
         if c.form == "rnd":
             self.dynamics: DynamicsModel | RandomTargetModel = RandomTargetModel(spaces, act=c.activation)
-            self.error_model: ErrorModel | RandomTargetErrorModel = RandomTargetErrorModel(
+            self.error_model: ErrorModel | RandomTargetErrorModel | AnchoredErrorModel = RandomTargetErrorModel(
                 self.dynamics, spaces, hidden=(512, 512) if c.error_hidden is None else c.error_hidden
             )
         else:
@@ -121,17 +118,57 @@ class LPM(IntrinsicReward):
             )
             if c.shared_encoder and self.dynamics.encoder is None:
                 raise ValueError(f"shared_encoder: expected an image observation, got {spaces.observation}")
-            self.error_model = ErrorModel(
-                spaces,
-                hidden=c.error_hidden,
-                features=c.features,
-                act=c.activation,
-                outputs=c.error_outputs,
-                affine=c.affine,
-                encoder=self.dynamics.encoder if c.shared_encoder else None,
-            )
+            self.error_model = self._anchored() if c.error_model == "anchored" else self._network()
         self.add_optimizer("dynamics", [p for p in self.dynamics.parameters() if p.requires_grad], c.dynamics_lr)
-        self.add_optimizer("error_model", self.error_model.parameters(), c.error_lr)
+        if c.error_model == "network":
+            self.add_optimizer("error_model", self.error_model.parameters(), c.error_lr)
+
+    def _network(self) -> ErrorModel:
+        c = self.config
+        return ErrorModel(
+            self.spaces,
+            hidden=c.error_hidden,
+            features=c.features,
+            act=c.activation,
+            outputs=c.error_outputs,
+            affine=c.affine,
+            encoder=self._shared_encoder,
+        )
+
+    @property
+    def _shared_encoder(self) -> Encoder | None:
+        """f's own image encoder, if g reads it."""
+        return (
+            self.dynamics.encoder if isinstance(self.dynamics, DynamicsModel) and self.config.shared_encoder else None
+        )
+
+    def _anchored(self) -> AnchoredErrorModel:
+        c, spaces = self.config, self.spaces
+        width = math.prod(spaces.input_shape)
+        if spaces.kind != "vector":
+            self.encoder = None if c.shared_encoder else random_encoder(spaces.input_shape, ANCHOR_WIDTH)
+            width = self._shared_encoder.features if self._shared_encoder else ANCHOR_WIDTH
+        return AnchoredErrorModel(
+            width + spaces.action_width,
+            features=c.anchor_features,
+            length_scale=c.anchor_scale,
+            forgetting=c.anchor_forgetting,
+            ridge=c.anchor_ridge,
+        )
+
+    def _past_error(self) -> PastError:
+        if isinstance(self.error_model, AnchoredErrorModel):
+            encoder = self._shared_encoder or self.encoder
+            return AnchoredRegression(self.error_model, encoder, self.buffer, self.input, self.spaces)
+        return QueueRegression(
+            self.error_model,
+            self.buffer,
+            self.input,
+            self.spaces,
+            self.config,
+            descend=partial(self.descend, "error_model"),
+            apply_gradients=partial(self.apply_gradients, "error_model"),
+        )
 
     @property
     def _targets_in_unit_range(self) -> bool:
@@ -204,6 +241,8 @@ class LPM(IntrinsicReward):
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
         if self.buffer.fresh == 0 or not self._freeze_statistics():
             return {}
+        if self.versions == 0:
+            self.past_error.begin(self._untrained_errors())
         metrics = {"dynamics_loss": self._fit_dynamics(generator)}
         slots = self.queue_slots()
         if len(slots) and int(self.versions) % self.config.error_every == 0:
@@ -216,6 +255,12 @@ class LPM(IntrinsicReward):
         metrics["queue_length"] = torch.tensor(float(len(slots)))
         self.buffer.mark()
         return metrics
+
+    @torch.no_grad()
+    def _untrained_errors(self) -> Tensor:
+        """Errors of f before its first update, on what came so far, in the scale that is now fixed."""
+        rows = self.buffer.rows(self.buffer.last(len(self.buffer)))
+        return target(self.config.form, in_chunks(self._errors, *rows), self.floor)
 
     def _fit_dynamics(self, generator: torch.Generator) -> Tensor:
         """f on B by MSE."""

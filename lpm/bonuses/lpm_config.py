@@ -20,6 +20,9 @@ class LPMConfig:
     form: Form = "log"
     """Reward: "log" g − log(MSE + floor) (Eq. 3); "exp" η·exp(g) − (MSE + floor) (release, but for the floor);
     "linear" g − MSE with g regressed on the MSE (neither); "rnd" MSE − rnd_weight · max(g, 0) (release, Montezuma)."""
+    error_model: Literal["network", "anchored"] = "network"
+    """g: "network" (Sec. 3), or "anchored": Bayesian regression on random features, which goes back to the error of
+    the untrained f where there is no data (docs/anchored.md). Not in the paper."""
     error_floor: float | None = None
     """Added to the MSE before the logarithm, in reward and target alike. None: 1e-6 for images, 1e-4 for vectors.
     Paper: none stated; release: 1e-6, in the target only."""
@@ -63,6 +66,14 @@ class LPMConfig:
     for Atari although its targets are standardised, which leaves an error that cannot be learnt away."""
     shared_encoder: bool = False
     """Let g read f's image encoder (without training it) instead of its own. Not in the paper."""
+    anchor_features: int = 512
+    """Random Fourier features of the anchored g."""
+    anchor_scale: float = 0.25
+    """Length scale of the anchored g, as a multiple of the median distance between the inputs of its first fit."""
+    anchor_forgetting: float = 0.98
+    """What the anchored g keeps of old data at each update: the counterpart of the queue's length."""
+    anchor_ridge: float = 1.0
+    """Noise of an error over the prior variance of the anchored g."""
     dynamics_lr: float = 1e-3
     """Adam learning rate of f (App. C.1, C.2; release Atari: 1e-4)."""
     error_lr: float = 1e-3
@@ -90,6 +101,7 @@ class LPMConfig:
 
     def __post_init__(self) -> None:
         expect_choice(self, "form", "log", "linear", "exp", "rnd")
+        expect_choice(self, "error_model", "network", "anchored")
         expect_choice(self, "queue", "fifo", "reservoir")
         expect_choice(self, "replay", "all", "latest")
         expect_choice(self, "predict", "next", "delta")
@@ -99,11 +111,17 @@ class LPMConfig:
             value = getattr(self, name)
             expect(self, name, value is None or value >= 1, "at least 1, or None")
         expect_at_least(self, 1, "warmup", "dynamics_steps", "error_steps", "error_every", "batch_size",
-                        "error_batch_size", "error_outputs")  # fmt: skip
+                        "error_batch_size", "error_outputs", "anchor_features")  # fmt: skip
         for name in ("dynamics_lr", "error_lr"):
             expect(self, name, 0 <= getattr(self, name) < math.inf, "at least 0 and finite")
         for name in ("exp_weight", "rnd_weight", "reward_scale"):
             expect(self, name, math.isfinite(getattr(self, name)), "a finite number")
+        for name in ("anchor_scale", "anchor_ridge"):
+            expect(self, name, 0 < getattr(self, name) < math.inf, "more than 0 and finite")
+        expect(self, "anchor_forgetting", 0 < self.anchor_forgetting <= 1, "more than 0 and at most 1")
+        if self.error_model == "anchored":
+            expect(self, "form", self.form != "rnd", "'log', 'exp' or 'linear' with an anchored error model")
+            expect(self, "error_outputs", self.error_outputs == 1, "1 with an anchored error model")
         cap, floor = self.reward_cap, self.error_floor
         expect(self, "reward_cap", cap is None or math.isfinite(cap), "a finite number, or None")
         expect(self, "error_floor", floor is None or 0 < floor < math.inf, "more than 0 and finite, or None")
