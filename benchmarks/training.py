@@ -1,11 +1,13 @@
-"""Environment steps per second of training, beside Stable-Baselines3 in the same run.
+"""Environment steps per second of training, beside other learners in the same run.
 
-    python benchmarks/training.py --sb3 PATH/TO/PYTHON
+    python benchmarks/training.py --sb3 PATH/TO/PYTHON --rllte PATH/TO/PYTHON
 
-PATH/TO/PYTHON is an interpreter with stable-baselines3 installed (an environment of its own, since its requirements
-are not ours); without it only our own numbers are measured. Both learners get the same networks, block sizes, passes,
-minibatches and one thread, and take turns, so that a busy machine slows both. Two clocks are read: wall time, and
-processor time, which a busy machine disturbs less.
+PATH/TO/PYTHON are interpreters with stable-baselines3 and with rllte-core (and the gymnasium 0.29.1 that its PPO
+needs) installed, each perhaps an environment of its own; what is not given is not measured. The single-file PPO of
+`examples/cleanrl_ppo.py` is measured where it fits: vectors and discrete actions. All learners get block sizes,
+passes, minibatches and one thread alike; ours, Stable-Baselines3's and the single file's networks are the same too.
+They take turns, so that a busy machine slows all. Two clocks are read: wall time, and processor time, which a busy
+machine disturbs less.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 SB3 = """
@@ -51,27 +54,85 @@ steps = case["blocks"] * block
 print(json.dumps({"wall": steps / wall, "cpu": steps / cpu}))
 """
 
+RLLTE = """
+import json, os, sys, tempfile, time
+import torch
+torch.set_num_threads(1)
+import gymnasium
+from rllte.agent import PPO
+from rllte.env.utils import Gymnasium2Torch
+from rllte.xplore.reward import RND
+case = json.loads(sys.argv[1])
+os.chdir(tempfile.mkdtemp())  # it writes its models where it is
+def make():
+    return gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make(case["env"]))
+envs = Gymnasium2Torch(gymnasium.vector.SyncVectorEnv([make] * case["envs"]), "cpu")
+block = case["envs"] * case["rollout"]
+agent = PPO(
+    env=envs, seed=0, device="cpu", num_steps=case["rollout"], batch_size=block // case["minibatches"],
+    n_epochs=case["epochs"], feature_dim=64, hidden_dim=64, lr=1e-3, discount=0.99,
+)
+if case["bonus"] == "rnd":
+    agent.set(reward=RND(envs, device="cpu"))
+agent.train(block, log_interval=10**9, save_interval=10**9)
+wall, cpu = time.perf_counter(), time.process_time()
+agent.train(case["blocks"] * block, log_interval=10**9, save_interval=10**9)
+wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+steps = case["blocks"] * block
+print(json.dumps({"wall": steps / wall, "cpu": steps / cpu}))
+"""
+
+SINGLE_FILE = """
+import json, sys, time
+import torch
+torch.set_num_threads(1)
+sys.path.insert(0, sys.argv[2])
+import cleanrl_ppo
+case = json.loads(sys.argv[1])
+block = case["envs"] * case["rollout"]
+def run(blocks):
+    args = cleanrl_ppo.Args(
+        env_id=case["env"], total_timesteps=blocks * block, num_envs=case["envs"], num_steps=case["rollout"],
+        epochs=case["epochs"], minibatches=case["minibatches"], bonus="none",
+    )
+    envs = cleanrl_ppo.make_envs(args)
+    wall, cpu = time.perf_counter(), time.process_time()
+    cleanrl_ppo.train(args, envs)
+    return time.perf_counter() - wall, time.process_time() - cpu
+run(1)
+wall, cpu = run(case["blocks"])
+steps = case["blocks"] * block
+print(json.dumps({"wall": steps / wall, "cpu": steps / cpu}))
+"""
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
 
 @dataclass(frozen=True)
 class Case:
-    """One environment, as ours and as Stable-Baselines3 knows it."""
+    """One environment, as ours and as the others know it."""
 
     name: str
     env_id: str
     settings: dict[str, Any]
-    sb3_env: str | None
+    sb3_env: str
     envs: int
     blocks: int
     rollout: int = 128
+    vector: bool = True
+    """Whether rllte and the single file can do it: vectors and, for the latter, discrete actions."""
+    discrete_env: str | None = None
+    """The environment for the single file, if it is another."""
 
 
 CASES = {
     case.name: case
     for case in (
-        Case("mountain-car", "lpm/MountainCar-v0", {}, "MountainCarContinuous-v0", 8, 20),
+        Case(
+            "mountain-car", "lpm/MountainCar-v0", {}, "MountainCarContinuous-v0", 8, 20, discrete_env="MountainCar-v0"
+        ),
         Case("cartpole", "CartPole-v1", {}, "CartPole-v1", 64, 5),
         Case("cartpole-python", "CartPole-v1", {"vectorization_mode": "sync"}, "CartPole-v1", 64, 5),
-        Case("atari", "lpm/Atari-v0", {"game": "breakout"}, "ale:BreakoutNoFrameskip-v4", 16, 2, rollout=32),
+        Case("atari", "lpm/Atari-v0", {"game": "breakout"}, "ale:BreakoutNoFrameskip-v4", 16, 2, 32, vector=False),
     )
 }
 LIGHT = "lpm:dynamics_steps=4,error_steps=4"
@@ -119,7 +180,7 @@ def in_child(command: list[str]) -> dict[str, Any]:
     return result
 
 
-def measure(case: Case, bonuses: list[str], sb3: str | None, repeats: int) -> None:
+def measure(case: Case, bonuses: list[str], sb3: str | None, rllte: str | None, repeats: int) -> None:
     found: dict[str, list[dict[str, Any]]] = {}
     settings = {
         "env": case.sb3_env,
@@ -133,8 +194,16 @@ def measure(case: Case, bonuses: list[str], sb3: str | None, repeats: int) -> No
         for bonus in bonuses:
             child = [sys.executable, __file__, "--child", case.name, bonus]
             found.setdefault(f"lpm ppo + {bonus}", []).append(in_child(child))
-        if sb3 is not None and case.sb3_env is not None:
+        if sb3 is not None:
             found.setdefault("sb3 ppo", []).append(in_child([sb3, "-c", SB3, json.dumps(settings)]))
+        if case.vector:
+            words = json.dumps({**settings, "env": case.discrete_env or case.sb3_env})
+            child = [sys.executable, "-c", SINGLE_FILE, words, str(EXAMPLES)]
+            found.setdefault("single-file ppo (CleanRL style)", []).append(in_child(child))
+        if rllte is not None and case.vector:
+            for bonus in ("none", "rnd"):
+                words = json.dumps({**settings, "bonus": bonus})
+                found.setdefault(f"rllte ppo + {bonus}", []).append(in_child([rllte, "-c", RLLTE, words]))
     base = found.get("sb3 ppo")
     print(f"\n{case.name}: {case.envs} environments, blocks of {case.rollout} steps, median of {repeats}")
     print(f"{'':48}{'steps/s':>10}{'per CPU s':>11}{'vs sb3':>8}{'(CPU)':>8}   time in")
@@ -154,6 +223,7 @@ def measure(case: Case, bonuses: list[str], sb3: str | None, repeats: int) -> No
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sb3", help="Python with stable-baselines3")
+    parser.add_argument("--rllte", help="Python with rllte-core and gymnasium 0.29.1")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument(
         "--bonuses", nargs="+", default=["none", "rnd", "lpm", LIGHT], help="NAME or NAME:FIELD=VALUE,..."
@@ -165,7 +235,7 @@ def main() -> None:
         print(json.dumps(ours(CASES[options.child[0]], options.child[1])))
         return
     for name in options.cases:
-        measure(CASES[name], options.bonuses, options.sb3, options.repeats)
+        measure(CASES[name], options.bonuses, options.sb3, options.rllte, options.repeats)
 
 
 if __name__ == "__main__":

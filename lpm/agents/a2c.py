@@ -20,9 +20,9 @@ class A2CConfig:
 
     num_envs: int = 8
     """Parallel environments. Paper (MiniWorld): 1."""
-    rollout_steps: int = 8
+    rollout_steps: int = 16
     """Steps per environment between two updates. Paper (MiniWorld): 64."""
-    learning_rate: float = 1e-3
+    learning_rate: float = 2e-3
     """Of RMSprop. Paper (MiniWorld): 0.01."""
     learning_rate_schedule: Schedule = "linear"
     """How the learning rate moves to `final_learning_rate` over the run. Once values are right, advantages are mostly
@@ -36,7 +36,7 @@ class A2CConfig:
     divided by a vanished mean gradient, throws a solved policy away. LPM release: 1e-8."""
     gamma: float = 0.99
     """Discount of the task's reward (with one head: of the sum)."""
-    gae_lambda: float = 1.0
+    gae_lambda: float = 0.95
     """λ of generalised advantage estimation; 1: n-step returns. Paper: not stated; release: 0.95."""
     value_coef: float = 0.5
     """Weight of the value loss (half the mean squared error, summed over heads)."""
@@ -48,8 +48,9 @@ class A2CConfig:
     """The entropy weight at the end, unless the schedule is "constant"."""
     max_grad_norm: float = 0.5
     """Bound on the norm of the gradient."""
-    normalise_advantage: bool = False
-    """Standardise advantages in each block."""
+    normalise_advantage: bool = True
+    """Standardise advantages in each block. Without it the size of policy steps follows the size of the critic's
+    errors, and a solved policy is lost again. LPM release: no."""
     standardise_returns: bool = False
     """Fit the critic to returns standardised in each block, and take advantages against those (LPM release)."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
@@ -70,6 +71,7 @@ PRESETS: Mapping[str, A2CConfig] = {
         learning_rate_schedule="constant",
         rms_eps=1e-8,
         gae_lambda=0.95,
+        normalise_advantage=False,
         entropy=0.03,
     ),
     "release-maze": A2CConfig(
@@ -79,6 +81,7 @@ PRESETS: Mapping[str, A2CConfig] = {
         learning_rate_schedule="constant",
         rms_eps=1e-8,
         gae_lambda=0.95,
+        normalise_advantage=False,
         entropy=0.05,
         standardise_returns=True,
     ),

@@ -92,6 +92,7 @@ class Agent:
         agent_seed, env_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(2) // 2)
         self.generator = torch.Generator().manual_seed(agent_seed)
         self.policy = ActorCritic(self.spaces, config.network, mixer.heads, self.generator).to(self.device)
+        self.channels_last = self.device.type == "cpu" and self.policy.shares_trunk and not self.spaces.channels_last
         if self.device.type == "cpu" and self.policy.shares_trunk:
             self.policy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.flat = self.policy.fuse() if self.device.type == "cpu" and fuse else None
@@ -171,8 +172,12 @@ class Agent:
             flat = x.flatten(0, 1)
             return flat if keep is None else flat[keep.to(flat.device)]
 
+        obs = rows(block.transitions.obs)
+        if self.channels_last and obs.ndim == 4:
+            # once here, as bytes, instead of in every convolution of every pass, as floats
+            obs = obs.to(memory_format=torch.channels_last)
         return Batch(
-            obs=rows(block.transitions.obs),
+            obs=obs,
             choice=rows(block.choice),
             policy=rows(block.policy),
             advantage=rows(torch.from_numpy(stacked.sum(-1)).to(self.device)),

@@ -41,8 +41,11 @@ class ObservationInput(nn.Module):
         if len(self.shape) == 1:
             return obs.reshape(obs.shape[0], *self.shape).float()
         image = obs.permute(0, 3, 1, 2) if self.channels_last else obs.reshape(obs.shape[0], *self.shape)
+        fresh = image.dtype != torch.float32
         image = image.float()
-        return image.sub_(self.low).div_(self.span) if image.dtype != obs.dtype else (image - self.low) / self.span
+        if self.low:
+            image, fresh = image - self.low, True
+        return image.div_(self.span) if fresh else image / self.span
 
     def forward(self, obs: Tensor) -> Tensor:
         """What the networks see."""

@@ -109,3 +109,13 @@ def test_chunks_cover_every_row_once(rows: int) -> None:
     assert torch.equal(in_chunks(double, x, x), 2 * x)
     assert sum(sizes) == rows
     assert max(sizes) <= 1024
+
+
+def test_the_memory_layout_of_an_image_changes_no_number() -> None:
+    read = ObservationInput(spaces(Box(0, 255, (3, 5, 6), np.uint8)))
+    obs = torch.randint(256, (4, 3, 5, 6), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    laid_out = obs.to(memory_format=torch.channels_last)
+    x = read(laid_out)
+    assert x.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(x, read(obs))
+    assert torch.equal(x, obs / 255)
