@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.utils import obs_as_tensor
+from stable_baselines3.common.vec_env import VecNormalize
 from torch import Tensor
 
 from lpm.adapters._common import check_bonus, check_num_envs, choose_spaces
@@ -40,7 +41,7 @@ def check_model(model: BaseAlgorithm, bonus: IntrinsicReward, obs_key: str | Non
             f"bonus: {type(bonus).__name__} needs the policy's parameters, which Stable-Baselines3 does not keep; "
             "use lpm.agents.PPO"
         )
-    normalise = model.get_vec_normalize_env()
+    normalise = _normalises_obs(model)
     if normalise is not None:
         raw = choose_spaces(normalise.observation_space, model.action_space, obs_key).observation
         if raw.shape != bonus.spaces.observation.shape:
@@ -62,7 +63,7 @@ def time_limits(infos: list[dict[str, Any]]) -> NDArray[np.bool_]:
 
 def raw_obs(model: BaseAlgorithm, obs: Any) -> Any:
     """The observations that a step or reset has just returned, as they were before VecNormalize."""
-    normalise = model.get_vec_normalize_env()
+    normalise = _normalises_obs(model)
     return obs if normalise is None else normalise.get_original_obs()
 
 
@@ -80,8 +81,14 @@ def final_obs(model: BaseAlgorithm, info: dict[str, Any]) -> Any:
             "expected info['terminal_observation'] at the end of an episode, as Stable-Baselines3's vector "
             f"environments give it, got {sorted(info)}"
         )
-    normalise = model.get_vec_normalize_env()
+    normalise = _normalises_obs(model)
     return final if normalise is None else normalise.unnormalize_obs(final)
+
+
+def _normalises_obs(model: BaseAlgorithm) -> VecNormalize | None:
+    """The wrapper that changes observations, if there is one; VecNormalize may change rewards only."""
+    normalise = model.get_vec_normalize_env()
+    return normalise if normalise is not None and normalise.norm_obs else None
 
 
 # ---- the critic -------------------------------------------------------------------------------------------

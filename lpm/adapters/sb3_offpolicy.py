@@ -138,7 +138,9 @@ class IntrinsicReplayBuffer:
             valid=~ended if self.inner.optimize_memory_usage else None,
             reward=samples.rewards.view(1, -1),
         )
-        weighted = replayed(self.mixer, self.bonus.score(block), progress(self.model)).view(-1, 1)
+        raw = self.bonus.score(block)
+        finite(raw.cpu().numpy(), self.bonus, self.model.num_timesteps)
+        weighted = replayed(self.mixer, raw, progress(self.model)).view(-1, 1)
         task = samples.rewards
         if env is not None:
             task = _through(env.normalize_reward, task)
@@ -210,8 +212,8 @@ def check_replay(buffer: ReplayBuffer | None, bonus: IntrinsicReward) -> ReplayB
         )
     if bonus.episodic:
         raise ValueError(
-            f"bonus: {type(bonus).__name__} depends on the episode so far, which a sampled transition does not have; "
-            "use an on-policy algorithm with IntrinsicCallback, or a bonus without episodic memory"
+            f"bonus: {type(bonus).__name__} keeps a memory per environment, where a sampled transition has no place; "
+            "use an on-policy algorithm with IntrinsicCallback, or a bonus without such a memory"
         )
     return buffer
 

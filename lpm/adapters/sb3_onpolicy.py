@@ -92,6 +92,11 @@ class IntrinsicCallback(BaseCallback):
 
     def _on_rollout_end(self) -> None:
         model = self._on_policy
+        if len(self._steps) != model.rollout_buffer.buffer_size:
+            raise ValueError(
+                f"IntrinsicCallback: expected to see all {model.rollout_buffer.buffer_size} steps of a rollout, got "
+                f"{len(self._steps)}; pass it to learn() directly or in a list, not inside another callback"
+            )
         block = self._steps.take(self.bonus)
         raw = finite(self.bonus.step(block).cpu().numpy(), self.bonus, model.num_timesteps)
         rewards = np.stack(self._rewards)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
 
 
 def run(monkeypatch: pytest.MonkeyPatch, name: str, *options: str) -> None:
@@ -62,3 +64,14 @@ def test_the_figure_is_drawn_and_finished_runs_are_not_repeated(
     assert "| SAC | lpm |" in again
     with pytest.raises(ValueError, match="expected a run of"):
         run(monkeypatch, "sb3_mountain_car.py", *options, "--sac-steps", "300")
+
+
+@pytest.mark.parametrize("page", ["sb3", "gymnasium"])
+def test_the_code_of_the_pages_runs(page: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "adapters" / f"{page}.md").read_text()
+    code = "\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
+    short = re.sub(r"\b\d+_000\b", "120", code)
+    assert short != code
+    exec(compile(short, page, "exec"), {"__name__": page})
+    assert list(tmp_path.rglob("*.pt"))

@@ -208,7 +208,7 @@ def test_buffers_and_bonuses_that_cannot_be_scored_at_sample_time_are_refused() 
     with pytest.raises(ValueError, match="use n_steps=1"):
         IntrinsicReplayBuffer.attach(model, make_bonus("rnd", model))
     model = off_policy("DQN", envs())
-    with pytest.raises(ValueError, match="E3B depends on the episode so far"):
+    with pytest.raises(ValueError, match="E3B keeps a memory per environment"):
         IntrinsicReplayBuffer.attach(model, make_bonus("e3b", model))
     with pytest.raises(ValueError, match="num_envs=3, got num_envs=1"):
         IntrinsicReplayBuffer.attach(model, make_bonus("rnd", model, num_envs=1))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from adapter_envs import TASK, Constant, Paying, assert_true_successors
+from gymnasium.spaces import Box, Discrete
 from sb3_cases import ON_POLICY, ROWS, STEPS, envs, keep_log, off_policy, on_policy, parameters, same
 from stable_baselines3 import PPO
-from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
+from stable_baselines3.common.callbacks import BaseCallback, EveryNTimesteps
+from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor, VecNormalize
 
 from lpm.adapters.sb3 import IntrinsicCallback, MixerConfig, make_bonus, spaces_of
 
@@ -32,6 +34,22 @@ class Watch(BaseCallback):
         names = ("rewards", "advantages", "returns", "values", "episode_starts")
         buffer: Any = self.model.rollout_buffer  # type: ignore[attr-defined]
         self.kept.append({name: getattr(buffer, name).copy() for name in names})
+
+
+class Picture(gym.Env[Any, Any]):
+    """Images that show the step; episodes of three."""
+
+    observation_space = Box(0, 255, (40, 40, 3), np.uint8)
+    action_space = Discrete(2)
+    t = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.t = 0
+        return np.zeros((40, 40, 3), np.uint8), {}
+
+    def step(self, action: Any) -> Any:
+        self.t += 1
+        return np.full((40, 40, 3), self.t, np.uint8), 1.0, self.t == 3, False, {}
 
 
 def bonus_for(model: Any, kind: type[Paying] = Paying, **settings: Any) -> Paying:
@@ -111,6 +129,17 @@ def test_under_vecnormalize_the_bonus_sees_raw_observations_and_rewards() -> Non
         assert torch.equal(block.obs, block.obs.round())
         assert block.reward is not None
         assert torch.isin(block.reward, torch.from_numpy(TASK)).all()
+
+
+def test_images_are_seen_as_the_model_sees_them_even_if_vecnormalize_scales_their_rewards() -> None:
+    pictures = VecNormalize(DummyVecEnv([Picture]), norm_obs=False)
+    model = PPO("CnnPolicy", pictures, n_steps=8, batch_size=8, n_epochs=1, device="cpu")
+    bonus = Constant(spaces_of(model), num_envs=1, rollout_steps=8)
+    model.learn(8, callback=IntrinsicCallback(bonus, PLAIN))
+    (block,) = bonus.seen
+    assert block.obs.shape == (8, 1, 3, 40, 40)
+    assert block.obs[:, 0, 0, 0, 0].tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
+    assert block.next_obs[:, 0, 0, 0, 0].tolist() == [1, 2, 3, 1, 2, 3, 1, 2]
 
 
 def test_dict_observations_with_a_chosen_key() -> None:
@@ -235,3 +264,17 @@ def test_a_bonus_that_is_not_a_number_stops_the_run() -> None:
     bonus.scale.fill_(float("nan"))
     with pytest.raises(ArithmeticError, match="bonus Constant is nan at step 48"):
         learn(model, IntrinsicCallback(bonus, PLAIN))
+
+
+def test_a_callback_that_does_not_see_every_step_is_refused() -> None:
+    model = on_policy("PPO", envs())
+    seldom = EveryNTimesteps(6, IntrinsicCallback(bonus_for(model), PLAIN))
+    seldom._on_rollout_end = seldom.callback.on_rollout_end  # type: ignore[method-assign, union-attr]
+    with pytest.raises(ValueError, match="expected to see all 16 steps of a rollout, got 8"):
+        learn(model, seldom)
+
+
+def test_vecnormalize_inside_a_wrapper_that_changes_observations_is_refused() -> None:
+    model = on_policy("PPO", VecFrameStack(VecNormalize(envs()), 2))
+    with pytest.raises(ValueError, match="VecNormalize: expected it around all wrappers"):
+        learn(model, IntrinsicCallback(make_bonus("rnd", model), PLAIN))
