@@ -1,0 +1,110 @@
+"""The bar of a sweep: resumed and repeated work counts once, and not as speed. Locks end with their owner."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from processes import wait_for
+from rich.console import Console
+
+from lpm.sweeps import progress
+from lpm.sweeps.attempt import Ticks
+from lpm.sweeps.lock import BusyError, exclusive
+from lpm.sweeps.progress import Bar, Tally
+
+
+def test_resumed_work_is_done_but_not_speed() -> None:
+    tally = Tally([100, 100])
+    tally.start(0)
+    tally.tick(0, 60, resumed=True)
+    tally.tick(0, 10, resumed=False)
+    assert (tally.completed, tally.worked) == (70, 10)
+    assert tally.left(elapsed=5.0) == pytest.approx(130 * 5.0 / 10)
+
+
+def test_a_lost_attempt_is_work_to_do_again() -> None:
+    tally = Tally([100])
+    tally.tick(0, 50, resumed=False)
+    tally.start(0)
+    assert tally.completed == 0
+    tally.tick(0, 40, resumed=True)
+    assert (tally.completed, tally.worked) == (40, 50)
+
+
+def test_an_ended_job_leaves_nothing_to_do_and_late_reports_change_nothing() -> None:
+    tally = Tally([100, 20])
+    assert tally.left(elapsed=1.0) is None
+    tally.tick(0, 500, resumed=False)  # more than it promised
+    assert tally.completed == 100
+    tally.close(1)
+    tally.tick(1, 5, resumed=False)
+    tally.start(1)
+    assert tally.completed == tally.total == 120
+    assert tally.left(elapsed=1.0) == 0
+
+
+def test_ticks_are_gathered_and_the_first_one_of_a_resumed_run_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lpm.sweeps.attempt.TICK_SECONDS", 1e9)
+    reports: list[tuple[int, bool]] = []
+    ticks = Ticks(lambda units, resumed: reports.append((units, resumed)), resumes=True)
+    ticks(30)
+    for _ in range(5):
+        ticks(2)
+    ticks.flush()
+    ticks.flush()
+    assert reports == [(30, True), (10, False)]
+
+
+def test_a_log_file_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    out = io.StringIO()
+    tally = Tally([10, 10])
+    with Bar(tally, Console(file=out, width=200)) as bar:
+        tally.tick(0, 5, resumed=True)
+        tally.close(1)
+        bar.refresh()
+    assert "1/2 runs, 75 %, –/s, 0:00:00 elapsed, – left" in out.getvalue()
+
+
+def test_a_terminal_gets_a_bar() -> None:
+    out = io.StringIO()
+    tally = Tally([10])
+    with Bar(tally, Console(file=out, force_terminal=True, width=120)):
+        tally.tick(0, 10, resumed=False)
+        tally.close(0)
+    assert "1/1 runs" in out.getvalue()
+    assert "100 %" in out.getvalue()
+
+
+def test_a_lock_is_for_one_and_leaves_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with exclusive(path), pytest.raises(BusyError, match=rf"is held by process {os.getpid()} on "), exclusive(path):
+        pass
+    assert not path.exists()
+    with exclusive(path):
+        pass
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from lpm.sweeps.lock import exclusive
+with exclusive(Path(sys.argv[1])):
+    time.sleep(60)
+"""
+
+
+def test_a_lock_ends_with_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    owner = subprocess.Popen([sys.executable, "-c", HOLD, str(path)])
+    wait_for(lambda: path.exists() and f"process {owner.pid} on" in path.read_text())
+    with pytest.raises(BusyError, match=f"process {owner.pid} on"), exclusive(path, wait=0.1):
+        pass
+    owner.kill()
+    owner.wait()
+    assert path.exists()
+    with exclusive(path):
+        pass
