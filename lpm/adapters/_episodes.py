@@ -15,6 +15,8 @@ class Chunk:
 
     episode: str
     """The id that all chunks of an episode share."""
+    start: int
+    """How far into the episode it begins."""
     length: int
     """Its real steps."""
     terminated: bool
@@ -34,29 +36,36 @@ def lay_out(chunks: Sequence[Chunk], running: Sequence[str | None]) -> tuple[lis
     """A place for every chunk, and which episode each row is in afterwards, given which it was in before.
 
     An episode stays in its row until it ends, so that a memory per row is a memory per episode. RLlib does not say
-    which environment a chunk came from; it need not be known.
+    which environment a chunk came from, nor keeps them in the order of time; neither need be known.
 
-    >>> chunks = [Chunk("a", 2, True, False), Chunk("b", 1, True, False), Chunk("c", 3, False, False)]
+    >>> chunks = [Chunk("c", 0, 3, False, False), Chunk("b", 0, 1, True, False), Chunk("a", 7, 2, True, False)]
     >>> lay_out(chunks, ["a", None])
-    ([Place(row=0, start=0), Place(row=1, start=0), Place(row=1, start=1)], [None, 'c'])
+    ([Place(row=1, start=1), Place(row=1, start=0), Place(row=0, start=0)], [None, 'c'])
     """
-    here = {chunk.episode for chunk in chunks}
+    parts: dict[str, list[int]] = {}
+    for i in sorted(range(len(chunks)), key=lambda i: chunks[i].start):
+        parts.setdefault(chunks[i].episode, []).append(i)
+    ended = {episode for episode, held in parts.items() if chunks[held[-1]].terminated or chunks[held[-1]].truncated}
     # an episode that does not go on was lost with its environment
-    rows = [episode if episode in here else None for episode in running]
-    lengths = [0] * len(rows)
-    places = []
-    for chunk in chunks:
-        if chunk.episode in rows:
-            row = rows.index(chunk.episode)
+    before = {episode: row for row, episode in enumerate(running) if episode in parts}
+    rows: list[str | None] = [None] * len(running)
+    lengths = [0] * len(running)
+    places: dict[int, Place] = {}
+    # first those that go on, where they were; last those that take their row into the next block
+    order = [*before, *(e for e in parts if e not in before and e in ended)]
+    for episode in [*order, *(e for e in parts if e not in before and e not in ended)]:
+        if episode in before:
+            row = before[episode]
         else:
-            free = [i for i, episode in enumerate(rows) if episode is None]
+            free = [i for i, holder in enumerate(rows) if holder is None]
             if not free:
                 raise ValueError(f"expected at most {len(rows)} unfinished episodes, one per environment, got more")
             row = min(free, key=lengths.__getitem__)
-        places.append(Place(row, lengths[row]))
-        lengths[row] += chunk.length
-        rows[row] = None if chunk.terminated or chunk.truncated else chunk.episode
-    return places, rows
+        for i in parts[episode]:
+            places[i] = Place(row, lengths[row])
+            lengths[row] += chunks[i].length
+        rows[row] = None if episode in ended else episode
+    return [places[i] for i in range(len(chunks))], rows
 
 
 def spread(

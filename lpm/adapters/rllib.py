@@ -117,7 +117,9 @@ class NoteEpisodes(ConnectorV2):  # type: ignore[misc]
     def __call__(self, *, batch: Any, episodes: list[Any], shared_data: dict[str, Any] | None = None, **_: Any) -> Any:
         """Leave the note in `shared_data`."""
         if shared_data is not None:
-            shared_data[KEY] = [Chunk(e.id_, len(e), bool(e.is_terminated), bool(e.is_truncated)) for e in episodes]
+            shared_data[KEY] = [
+                Chunk(e.id_, int(e.t_started), len(e), bool(e.is_terminated), bool(e.is_truncated)) for e in episodes
+            ]
         return batch
 
 

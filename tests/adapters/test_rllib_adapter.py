@@ -250,8 +250,9 @@ def test_appended_steps_are_paid_nothing_and_cut_chunks_do_not_end() -> None:
     assert [values.tolist() for values in rewards.values()] == [[1.0, 2.0, 3.0, 0.0], [1.0, 2.0, 0.0]]
     (block,) = bonus.seen
     assert block.shape == (3, 2)
-    assert block.valid.tolist() == [[True, True], [True, True], [True, False]]
-    assert block.truncated.tolist() == [[False, False], [False, True], [False, False]]
+    assert block.valid.tolist() == [[True, True], [True, True], [False, True]]
+    assert block.truncated.tolist() == [[False, False], [True, False], [False, False]]
+    assert not block.terminated.any()
 
 
 @pytest.mark.parametrize("name", ["lpm", "ngu"])
@@ -280,19 +281,24 @@ def test_save_load_continue_is_as_if_uninterrupted(name: str, tmp_path: Path) ->
 def test_every_step_has_a_place_and_episodes_stay_in_their_rows(data: st.DataObject) -> None:
     num_envs = data.draw(st.integers(1, 4))
     names = map(str, itertools.count())
-    live: list[str | None] = [None] * num_envs
+    live: list[tuple[str, int] | None] = [None] * num_envs  # episode and steps so far
     rows: list[str | None] = [None] * num_envs
     home: dict[str, int] = {}
+
+    def go_on(env: int, *, end: bool) -> Chunk:
+        name, start = live[env] or (next(names), 0)
+        length = data.draw(st.integers(1, 5))
+        live[env] = None if end else (name, start + length)
+        return Chunk(name, start, length, end, False)
+
     for _ in range(data.draw(st.integers(1, 4))):
-        done, ongoing = [], []
+        chunks = []
         for env in range(num_envs):
-            for _ in range(data.draw(st.integers(0, 3))):
-                done.append(Chunk(live[env] or next(names), data.draw(st.integers(1, 5)), True, False))
-                live[env] = None
-            if data.draw(st.booleans()) or live[env]:
-                live[env] = live[env] or next(names)
-                ongoing.append(Chunk(live[env], data.draw(st.integers(1, 5)), False, False))
-        chunks = done + ongoing
+            for end in data.draw(st.lists(st.booleans(), max_size=4)):
+                chunks.append(go_on(env, end=end))
+            if live[env] and live[env][0] not in {chunk.episode for chunk in chunks}:  # type: ignore[index]
+                chunks.append(go_on(env, end=False))
+        chunks = data.draw(st.permutations(chunks))
         if not chunks:
             continue
         places, rows = lay_out(chunks, rows)
@@ -300,20 +306,26 @@ def test_every_step_has_a_place_and_episodes_stay_in_their_rows(data: st.DataObj
         assert len(set(taken)) == len(taken)
         for chunk, place in zip(chunks, places, strict=True):
             assert home.setdefault(chunk.episode, place.row) == place.row
-        assert {r for r in rows if r} == {e for e in live if e}
+        spans: dict[str, list[tuple[int, int, int]]] = {}
+        for chunk, place in zip(chunks, places, strict=True):
+            spans.setdefault(chunk.episode, []).append((chunk.start, place.start, chunk.length))
+        for found in spans.values():  # the chunks of an episode follow one another, in its own order
+            for (_, at, length), (_, following, _) in itertools.pairwise(sorted(found)):
+                assert following == at + length
+        assert {r for r in rows if r} == {e[0] for e in live if e}
         shape = (max(t for _, t in taken) + 1, num_envs)
         assert int(flags(chunks, places, shape)[2].sum()) == len(taken)
 
 
 def test_a_lost_episode_gives_its_row_back() -> None:
-    places, rows = lay_out([Chunk("new", 2, False, False)], ["lost"])
+    places, rows = lay_out([Chunk("new", 0, 2, False, False)], ["lost"])
     assert (places[0].row, rows) == (0, ["new"])
     with pytest.raises(ValueError, match="at most 1 unfinished episodes"):
-        lay_out([Chunk("a", 1, False, False), Chunk("b", 1, False, False)], [None])
+        lay_out([Chunk("a", 0, 1, False, False), Chunk("b", 0, 1, False, False)], [None])
 
 
 def test_filler_repeats_a_real_entry() -> None:
-    places, _ = lay_out([Chunk("a", 2, True, False), Chunk("b", 1, True, False)], [None, None])
+    places, _ = lay_out([Chunk("a", 0, 2, True, False), Chunk("b", 0, 1, True, False)], [None, None])
     block = spread([np.array([5, 6]), np.array([7])], places, (2, 2))
     assert block.tolist() == [[5, 7], [6, 5]]
 
@@ -363,7 +375,7 @@ def test_bad_input_says_what_to_use(act: Any, message: str) -> None:
 
 def test_wrong_placement_is_refused() -> None:
     connector = IntrinsicConnector(Constant(SPACES), RAW)
-    note = {"lpm_intrinsic": [Chunk("a", 1, False, False)]}
+    note = {"lpm_intrinsic": [Chunk("a", 0, 1, False, False)]}
     for batch, shared, message in (
         ({}, {}, r"AddNextObservationsFromEpisodesToTrainBatch before it; use add_intrinsic\(config\)"),
         ({"advantages": []}, note, "advantages are already computed"),
