@@ -69,10 +69,17 @@ def pane(kind: str, metric: str, label: str, first: bool, content: str) -> str:
     return f'<div class="pane" {attributes}><h4>{escape(label)}</h4>{content}</div>'
 
 
-def chart(index: int, caption: str, focus: bool = False) -> str:
+def chart(index: int, caption: str, detail: str = "", focus: bool = False) -> str:
     """A place for a chart that the script draws; with `focus` the arrow keys move along it."""
     tab = ' tabindex="0"' if focus else ""
-    return f'<figure class="chart" data-chart="{index}"{tab}><figcaption>{escape(caption)}</figcaption></figure>'
+    small = f"<small>{escape(detail)}</small>" if detail else ""
+    return f'<figure class="chart" data-chart="{index}"{tab}><figcaption>{escape(caption)}{small}</figcaption></figure>'
+
+
+def grid(charts: Sequence[str]) -> str:
+    """Charts side by side; four of them two by two."""
+    kind = "charts four" if len(charts) == 4 else "charts"
+    return f'<div class="{kind}">{"".join(charts)}</div>'
 
 
 def legend(methods: Iterable[str]) -> str:

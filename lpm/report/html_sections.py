@@ -10,7 +10,7 @@ import numpy as np
 
 from lpm.report.analysis import Analysis
 from lpm.report.html_data import Payload, shrink, usable
-from lpm.report.html_parts import chart, legend, pane, tabs, warning_list
+from lpm.report.html_parts import chart, grid, legend, pane, tabs, warning_list
 from lpm.report.html_tables import claims, overall, scores
 from lpm.report.text import flatten, number, slug
 
@@ -61,10 +61,16 @@ def _curves(analysis: Analysis, payload: Payload) -> str:
         for condition, name in analysis.conditions(band.condition for band in bands).items():
             here = [band for method in analysis.methods for band in bands
                     if band.method == method and band.condition == condition]  # fmt: skip
-            caption = f"{label}, {name}" if name else label
-            alt = f"{caption}: mean over seeds of {len(here)} methods against {analysis.evidence.step_label}"
-            charts.append(chart(payload.curves(here, analysis.evidence.step_label, alt), caption, focus=True))
-        panes.append(pane("curves", metric, label, index == 0, f'<div class="charts">{"".join(charts)}</div>'))
+            alt = f"{label}, {name}: mean over seeds of {len(here)} methods against {analysis.evidence.step_label}"
+            charts.append(
+                chart(
+                    payload.curves(here, analysis.evidence.step_label, alt),
+                    name or label,
+                    label if name else "",
+                    focus=True,
+                )
+            )
+        panes.append(pane("curves", metric, label, index == 0, grid(charts)))
     drawn = {band.method for band in analysis.bands} | {heatmap.method for heatmap in analysis.evidence.heatmaps}
     log = '<div class="tabs"><button type="button" class="log" aria-pressed="false">Log scale</button></div>'
     alone = any(band.seeds == 1 for band in analysis.bands)
@@ -88,13 +94,13 @@ def _heatmaps(analysis: Analysis, payload: Payload) -> str:
     parts = []
     for condition, name in analysis.conditions(h.condition for h in maps).items():
         figures = []
-        for heatmap, grid in zip(maps, grids, strict=True):
+        for heatmap, cells in zip(maps, grids, strict=True):
             if heatmap.condition != condition:
                 continue
             label = analysis.methods.get(heatmap.method, heatmap.method)
             full = np.asarray(heatmap.visits)
             reached = f"{int((full > 0).sum()):,} of {int((~np.isnan(full)).sum()):,} cells"
-            index = payload.heatmap(grid, low, high)
+            index = payload.heatmap(cells, low, high)
             figures.append(
                 f'<figure data-method="{escape(heatmap.method)}"><canvas class="heat" data-heat="{index}" role="img" '
                 f'aria-label="{escape(f"{label}, {name}: {reached} visited")}"></canvas>'

@@ -7,7 +7,7 @@ from html import escape
 
 from lpm.report.analysis import Analysis, Cell, ClaimResult
 from lpm.report.html_data import Payload
-from lpm.report.html_parts import chart, chip, framed, pane, swatch, table_cell, tabs
+from lpm.report.html_parts import chart, chip, framed, grid, pane, swatch, table_cell, tabs
 from lpm.report.text import as_printed, decimals, number, p_value, plus_minus, span
 
 
@@ -68,11 +68,9 @@ def scores(analysis: Analysis, payload: Payload) -> str:
                 for m in analysis.methods
                 if (metric, condition, m) in analysis.cells
             ]
-            caption = f"{label}, {name}" if name else label
-            charts.append(
-                chart(payload.strip(here, f"{caption}: seeds, mean and interval of {len(here)} methods"), caption)
-            )
-        content = f'<div class="charts">{"".join(charts)}</div>{_table(analysis, metric, conditions)}'
+            alt = f"{label}, {name}: seeds, mean and interval of {len(here)} methods"
+            charts.append(chart(payload.strip(here, alt), name or label, label if name else ""))
+        content = grid(charts) + _table(analysis, metric, conditions)
         panes.append(pane("scores", metric, label, index == 0, content))
     paper = any(cell.score.paper for cell in analysis.cells.values())
     note = "Small dots: seeds. Large dot and bar: mean and its 95 % bootstrap interval."
@@ -87,15 +85,18 @@ def scores(analysis: Analysis, payload: Payload) -> str:
 
 
 def _table(analysis: Analysis, metric: str, conditions: Mapping[str, str]) -> str:
+    """Methods × conditions; the paper's number stands beside ours, or below it when there are many conditions."""
     cells = {key[1:]: cell for key, cell in analysis.cells.items() if key[0] == metric}
     paper = {c: any(cell.score.paper for (condition, _), cell in cells.items() if condition == c) for c in conditions}
+    beside = {c: paper[c] and len(conditions) <= 2 for c in conditions}
     pick = min if metric in analysis.evidence.lower_is_better else max
     best = {c: pick(cell.summary.mean for (condition, _), cell in cells.items() if condition == c) for c in conditions}
     groups = "".join(
-        f'<th class="group" colspan="{2 if paper[c] else 1}">{escape(name) or "&nbsp;"}</th>'
+        f'<th class="group" colspan="{2 if beside[c] else 1}">{escape(name) or "&nbsp;"}</th>'
         for c, name in conditions.items()
     )
-    heads = "".join("<th>ours</th><th>paper</th>" if paper[c] else "<th>ours</th>" for c in conditions)
+    below = {c: "ours, and the paper's" if paper[c] else "ours" for c in conditions}
+    heads = "".join("<th>ours</th><th>paper</th>" if beside[c] else f"<th>{below[c]}</th>" for c in conditions)
     rows = []
     for method, label in analysis.methods.items():
         if not any((c, method) in cells for c in conditions):
@@ -104,11 +105,16 @@ def _table(analysis: Analysis, metric: str, conditions: Mapping[str, str]) -> st
         for condition, name in conditions.items():
             cell = cells.get((condition, method))
             is_best = cell is not None and len(cells) > 1 and cell.summary.mean == best[condition]
-            row.append(table_cell(name or "ours", _ours(cell) if cell else "", "best" if is_best else ""))
-            if paper[condition]:
-                row.append(table_cell("paper", _paper(cell) if cell else ""))
+            ours = _ours(cell) if cell else ""
+            theirs = _paper(cell) if cell and (cell.score.paper or beside[condition]) else ""
+            if theirs and not beside[condition]:
+                ours = f'<span>{ours}<span class="below">{theirs}</span></span>'
+            row.append(table_cell(name or "ours", ours, "best" if is_best else ""))
+            if beside[condition]:
+                row.append(table_cell("paper", theirs))
         rows.append("".join(row) + "</tr>")
-    return framed("scores", f"<tr><th></th>{groups}</tr><tr><th>method</th>{heads}</tr>", "".join(rows))
+    kind = "scores" if len(conditions) <= 2 else "scores many"
+    return framed(kind, f"<tr><th></th>{groups}</tr><tr><th>method</th>{heads}</tr>", "".join(rows))
 
 
 def _ours(cell: Cell) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -193,6 +194,21 @@ def test_nothing_is_requested(browser: Browser, path: Path) -> None:
     assert [url for url in urls if not url.startswith(("file:", "data:", "about:"))] == []
     assert any(url == path.as_uri() for url in urls)
     browser.js("localStorage.clear()")
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "dark"), [("light", 1200, False), ("dark", 1200, True), ("phone", 390, False)]
+)
+def test_screenshots(browser: Browser, path: Path, tmp_path: Path, name: str, width: int, dark: bool) -> None:
+    """Pictures for the docs: LPM_SCREENSHOTS=docs/images LPM_REPORT=report.html pytest tests/report/test_browser.py"""
+    page = Path(os.environ.get("LPM_REPORT", path)).resolve()
+    picture = Path(os.environ.get("LPM_SCREENSHOTS", tmp_path)) / f"report_{name}.png"
+    browser.open(page, width=width, dark=dark)
+    clip = {"x": 0, "y": 0, "width": width, "height": 1500, "scale": 1}
+    shot = browser.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+    picture.write_bytes(base64.b64decode(shot["data"]))
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert browser.driver.get_log("browser") == []
 
 
 def test_hostile_names_are_shown_as_text(browser: Browser, tmp_path: Path) -> None:

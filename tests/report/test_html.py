@@ -115,6 +115,17 @@ def test_names_are_text():
     assert "</script><script>window.hacked=1</script>" in json.loads(group or "")
 
 
+def test_many_conditions_have_one_column_each():
+    base = mountain_car(methods=2)
+    more = {"c": "third", "d": "fourth"}
+    extra = tuple(dataclasses.replace(s, condition=c) for c in more for s in base.scores[:2])
+    wide = dataclasses.replace(base, conditions=dict(base.conditions) | more, scores=base.scores + extra, claims=())
+    text = page([analyse(wide)])
+    Tree(text)
+    assert 'class="below"' in text
+    assert "charts four" in text
+
+
 def test_one_seed_is_said():
     assert "one seed: no interval" in page([analyse(mountain_car(seeds=1))])
 

@@ -88,12 +88,9 @@
     const span = ([a, b]) => (st.log ? Math.log(b / a) : b - a);
     return charts.every((c) => { const r = range([c], st); return !r || span(r) > 0.3 * span(all); }) ? all : own;
   }
-  const PAPER = 700;  // width of a printed page, in the units of the charts
+  const PRINTED = 350;  // half a page: on paper charts stand two in a row
   let printing = false;
-  function widthOf(figure) {
-    const share = PAPER / Math.min(2, figure.parentNode.children.length);
-    return Math.max(260, Math.round((printing ? share : figure.clientWidth || share) - 30));
-  }
+  const widthOf = (figure) => Math.max(260, Math.round((printing ? PRINTED : figure.clientWidth || PRINTED) - 30));
 
   function drawLines(figure, chart) {
     const st = stateOf(figure), width = widthOf(figure), height = width > 520 ? 320 : 250;
