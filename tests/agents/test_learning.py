@@ -1,4 +1,8 @@
-"""The agents learn. Slow; the seeds are fixed, so these either pass or fail on a given machine."""
+"""The agents learn. Slow; the seeds are fixed, so these either pass or fail on a given machine.
+
+A2C's settings were chosen on other seeds, 20 to 22; PPO's on the very ones tested (docs/training.md says how it does on
+others).
+"""
 
 from __future__ import annotations
 
@@ -27,16 +31,12 @@ def test_ppo_solves_cartpole(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [10, 11, 12])
 def test_a2c_solves_cartpole(seed: int) -> None:
-    """Solved: 475 over 100 episodes in a row. One gradient step a block is less steady than PPO: it may fall back."""
     agent = A2C(gymnasium.make_vec("CartPole-v1", num_envs=8), config=A2CConfig(), total_steps=300_000, seed=seed)
-    best = 0.0
-    while best < 475 and agent.steps < 300_000:
-        metrics = agent.cycle()
-        if agent.collector.episodes >= 100:
-            best = max(best, metrics["return"])
-    assert best >= 475
+    metrics = train(agent, 300_000 - 8 * 16)
+    assert agent.steps <= 300_000
+    assert metrics["return"] >= 475
 
 
 @pytest.mark.slow
