@@ -121,7 +121,7 @@ def sb3_a2c(bonus: str | None) -> Run:
     return lambda steps: void(model.learn(steps, callback=callback, reset_num_timesteps=False))
 
 
-@case("sb3-sac", "stable_baselines3", steps=512)
+@case("sb3-sac", "stable_baselines3", steps=256)
 def sb3_sac(bonus: str | None) -> Run:
     """SAC, one environment, one gradient step on 256 transitions each step."""
     from stable_baselines3 import SAC

@@ -155,11 +155,14 @@ class Returns:
 
     def add(self, task: NDArray[Any], shaped: NDArray[Any], done: NDArray[np.bool_]) -> None:
         """A (T, N) block of both rewards."""
-        for t in range(len(done)):
-            self._running += task[t], shaped[t]
+        both, start = np.stack((task, shaped)), 0
+        for t in np.flatnonzero(done.any(axis=1)):
+            self._running += both[:, start : t + 1].sum(axis=1)
             for row in np.flatnonzero(done[t]):
                 self._recent.append((float(self._running[0, row]), float(self._running[1, row])))
             self._running[:, done[t]] = 0.0
+            start = int(t) + 1
+        self._running += both[:, start:].sum(axis=1)
 
     def means(self) -> dict[str, float]:
         """Mean over the recent episodes; empty before the first has ended."""

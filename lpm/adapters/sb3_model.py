@@ -95,7 +95,7 @@ def _normalises_obs(model: BaseAlgorithm) -> VecNormalize | None:
 # Asked exactly as collect_rollouts asks it, one row for a final observation and all rows for the last ones, so that
 # what comes out is bit for bit what the model computed itself.
 @torch.no_grad()
-def time_limit_bonus(
+def time_limit_value(
     model: OnPolicyAlgorithm, dones: NDArray[np.bool_], infos: list[dict[str, Any]], states: Any
 ) -> NDArray[np.float32]:
     """(N,): what `collect_rollouts` adds to the rewards of episodes cut by a time limit, γ V(final observation).

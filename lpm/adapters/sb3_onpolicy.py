@@ -19,7 +19,7 @@ from lpm.adapters.sb3_model import (
     progress,
     raw_obs,
     raw_reward,
-    time_limit_bonus,
+    time_limit_value,
     time_limits,
 )
 from lpm.agents.mixer import MixerConfig, RewardMixer
@@ -86,7 +86,7 @@ class IntrinsicCallback(BaseCallback):
         reward = np.array(step["rewards"])
         self._steps.append(self._obs, action, successor, raw_reward(model, reward), dones & ~cut, cut)
         self._rewards.append(reward)
-        self._added.append(time_limit_bonus(model, dones, infos, step.get("lstm_states")))
+        self._added.append(time_limit_value(model, dones, infos, step.get("lstm_states")))
         self._obs = following
         return True
 
