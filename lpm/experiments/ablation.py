@@ -56,4 +56,5 @@ EXPERIMENT = TrainingExperiment(
     ),
     grid=mountain_car.grid,
     derived=mountain_car.drop,
+    lower_is_better=("drop", "noise_share"),
 )  # fmt: skip

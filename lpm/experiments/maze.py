@@ -113,4 +113,5 @@ EXPERIMENT = TrainingExperiment(
     ),
     grid=grid,
     frames=frames,
+    lower_is_better=("noise_share",),
 )

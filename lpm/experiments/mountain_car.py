@@ -113,4 +113,5 @@ EXPERIMENT = TrainingExperiment(
     grid=grid,
     frames=frames,
     derived=drop,
+    lower_is_better=("drop", "noise_share"),
 )

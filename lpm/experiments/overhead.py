@@ -180,6 +180,7 @@ class OverheadExperiment:
             scores=tuple(scores),
             settings={"cycles": results[0]["settings"]["cycles"]},
             versions=results[0]["versions"],
+            lower_is_better=("overhead", "parameters"),
         )
 
 

@@ -93,6 +93,8 @@ class TrainingExperiment:
     """Pictures of the environment."""
     derived: Callable[[Sequence[Score]], tuple[Score, ...]] | None = None
     """Scores computed from several conditions."""
+    lower_is_better: tuple[str, ...] = ()
+    """Metrics of which less is better."""
 
     @property
     def conditions(self) -> Mapping[str, str]:
@@ -200,6 +202,7 @@ class TrainingExperiment:
             claims=self.claims,
             settings=common,
             versions=first["versions"],
+            lower_is_better=self.lower_is_better,
         )
 
     def scored(self, result: Result) -> dict[str, float]:
