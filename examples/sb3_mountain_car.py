@@ -159,6 +159,7 @@ def report(results: dict[tuple[str, str], list[dict[str, Any]]]) -> str:
 def main() -> None:
     """Parse, run what is missing, draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--algorithms", nargs="+", choices=["PPO", "SAC"], default=["PPO", "SAC"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--ppo-steps", type=int, default=50_000)
     parser.add_argument("--sac-steps", type=int, default=20_000)
@@ -166,7 +167,9 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, help="default: sb3_mountain_car.png in --out")
     options = parser.parse_args()
     results: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for algorithm, steps in (("PPO", options.ppo_steps), ("SAC", options.sac_steps)):
+    budgets = {"PPO": options.ppo_steps, "SAC": options.sac_steps}
+    for algorithm in options.algorithms:
+        steps = budgets[algorithm]
         for bonus in BONUSES:
             runs = [load_or_run(settings_of(algorithm, bonus, seed, steps), options.out) for seed in options.seeds]
             results[algorithm, bonus] = runs
