@@ -92,6 +92,7 @@ class A2C(Agent):
     """Collect, score, mix, estimate advantages, one gradient step: `cycle` says it in this order."""
 
     name = "a2c"
+    clips_parts = False  # RMSprop's large ε makes the length of a step matter: the critic's errors then slow the actor
 
     def __init__(
         self,

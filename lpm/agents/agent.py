@@ -67,6 +67,8 @@ class Agent:
     """Collector, networks, bonus and mixer of one run. A subclass writes `cycle`, which tells the algorithm."""
 
     name: ClassVar[str]
+    clips_parts: ClassVar[bool]
+    """Whether the gradients of actor and critic are bounded each by itself."""
     optimizer: torch.optim.Optimizer
 
     def __init__(
@@ -95,6 +97,7 @@ class Agent:
         self.channels_last = self.device.type == "cpu" and self.policy.shares_trunk and not self.spaces.channels_last
         if self.device.type == "cpu" and self.policy.shares_trunk:
             self.policy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._parts = self.policy.parts() if self.clips_parts else [list(self.policy.parameters())]
         self.flat = self.policy.fuse() if self.device.type == "cpu" and fuse else None
         self.collector = Collector(envs, self.spaces, config.rollout_steps, seed=env_seed, device=self.device)
         self.mixer = RewardMixer(mixer, envs.num_envs)
@@ -211,9 +214,12 @@ class Agent:
             raise NonFiniteError("policy (loss)", self.steps, loss.item())
         self.policy.backward(loss)
         if self.flat is not None:
-            norm = self.flat.clip(max_grad_norm)
+            norm = self.flat.clip(max_grad_norm, [sum(p.numel() for p in part) for part in self._parts])
         else:
-            norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), max_grad_norm, foreach=True)
+            clip = torch.nn.utils.clip_grad_norm_
+            norm = torch.linalg.vector_norm(
+                torch.stack([clip(part, max_grad_norm, foreach=True) for part in self._parts])
+            )
         if not math.isfinite(norm.item()):
             raise NonFiniteError("policy (gradient)", self.steps, norm.item())
         self.optimizer.step()

@@ -94,9 +94,20 @@ class ActorCritic(nn.Module):
             return None
         assert actor is not None
         assert critic is not None
-        flat = FlatParameters(self)
+        flat = FlatParameters([p for part in self.parts() for p in part])
         self._fused = FusedMLP(actor), FusedMLP(critic)
         return flat
+
+    def parts(self) -> list[list[nn.Parameter]]:
+        """Parameters that share no gradient: actor and critic, or all where they share convolutions.
+
+        PPO bounds each part's gradient by itself. Together, the critic's large errors would leave the actor gradients
+        so small that Adam's ε swallows them.
+        """
+        critic = list(self.critic.parameters())
+        if self.encoder is not None:
+            return [list(self.parameters())]
+        return [[p for p in self.parameters() if all(p is not q for q in critic)], critic]
 
     def for_acting(self) -> Callable[[Tensor], Tensor]:
         """The policy with its present parameters, as fast as it goes; for inference only."""

@@ -55,7 +55,7 @@ class PPOConfig:
     final_entropy: float = 0.0
     """The entropy weight at the end, unless the schedule is "constant"."""
     max_grad_norm: float = 0.5
-    """Bound on the norm of the gradient."""
+    """Bound on the norm of the gradient: of actor and critic each, or of both where they share convolutions."""
     normalise_advantage: bool = True
     """Standardise advantages in each minibatch."""
     target_kl: float | None = None
@@ -98,6 +98,7 @@ class PPO(Agent):
     """Collect, score, mix, estimate advantages, learn: `cycle` says it in this order."""
 
     name = "ppo"
+    clips_parts = True
 
     def __init__(
         self,

@@ -43,10 +43,9 @@ def _parts(module: nn.Module) -> list[nn.Module]:
 
 
 class FlatParameters:
-    """All parameters of a module as views of one vector, and their gradients likewise."""
+    """Parameters as views of one vector, and their gradients likewise."""
 
-    def __init__(self, module: nn.Module) -> None:
-        parameters = list(module.parameters())
+    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.vector = nn.Parameter(torch.cat([p.detach().flatten() for p in parameters]))
         self.vector.grad = torch.zeros_like(self.vector)
         start = 0
@@ -56,13 +55,14 @@ class FlatParameters:
             p.grad = self.vector.grad[span].view_as(p)
             start += p.numel()
 
-    def clip(self, bound: float) -> Tensor:
-        """Scale the gradient down to this norm if it is larger; the norm it had."""
-        gradient = self.vector.grad
-        assert gradient is not None
-        norm: Tensor = torch.linalg.vector_norm(gradient)
-        gradient.mul_((bound / (norm + 1e-6)).clamp_(max=1.0))
-        return norm
+    def clip(self, bound: float, parts: Sequence[int]) -> Tensor:
+        """Scale the gradient of each part, given by its size, down to this norm if it is larger; the norm it had."""
+        assert self.vector.grad is not None
+        norms = []
+        for gradient in torch.split(self.vector.grad, list(parts)):
+            norms.append(torch.linalg.vector_norm(gradient))
+            gradient.mul_((bound / (norms[-1] + 1e-6)).clamp_(max=1.0))
+        return torch.linalg.vector_norm(torch.stack(norms))
 
 
 class FusedMLP:

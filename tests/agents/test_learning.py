@@ -1,7 +1,6 @@
 """The agents learn. Slow; the seeds are fixed, so these either pass or fail on a given machine.
 
-A2C's settings were chosen on other seeds, 20 to 22; PPO's on the very ones tested (docs/training.md says how it does on
-others).
+No setting was chosen on the seeds tested: PPO's on 0 to 2, A2C's on 20 to 22. docs/training.md says how others end.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ def train(agent: Agent, steps: int) -> dict[str, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [11, 12, 13])
 def test_ppo_solves_cartpole(seed: int) -> None:
     agent = PPO(gymnasium.make_vec("CartPole-v1", num_envs=8), config=PPOConfig(), total_steps=150_000, seed=seed)
     # whole blocks: the last one that ends within 150,000 steps

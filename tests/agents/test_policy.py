@@ -112,10 +112,12 @@ def test_fused_passes_equal_the_modules(action: Any) -> None:
     with torch.inference_mode():
         torch.testing.assert_close(fused.for_acting()(obs), plain.policy(obs), atol=1e-5, rtol=1e-5)
     gradient = torch.cat([p.grad.flatten() for p in plain.parameters() if p.grad is not None])
-    norm = flat.clip(0.5)
+    actor, critic = fused.parts()
+    norm = flat.clip(0.5, [sum(p.numel() for p in part) for part in (actor, critic)])
     torch.testing.assert_close(norm, gradient.norm(), rtol=1e-4, atol=0)
-    assert flat.vector.grad is not None
-    torch.testing.assert_close(flat.vector.grad.norm(), torch.tensor(0.5), rtol=1e-4, atol=0)
+    for part in (actor, critic):  # each by itself: a large error of the critic does not shorten the actor's step
+        clipped = torch.cat([p.grad.flatten() for p in part if p.grad is not None])
+        torch.testing.assert_close(clipped.norm(), torch.tensor(0.5), rtol=1e-4, atol=0)
 
 
 def test_other_networks_are_not_fused() -> None:
