@@ -16,6 +16,8 @@ METHODS = {
     "pointwise-1": Method("no g: snapshot 1 update old", "pointwise", {"lag": 1}),
     "pointwise-3": Method("no g: snapshot 3 updates old", "pointwise", {"lag": 3}),
     "pointwise-10": Method("no g: snapshot 10 updates old", "pointwise", {"lag": 10}),
+    "anchored": Method("g: anchored to its prior", "lpm", {"error_model": "anchored"}),
+    "anchored-exp": Method("g: anchored, form: exp", "lpm", {"error_model": "anchored", "form": "exp"}),
     "queue-quarter": Method("queue: ¼ rollout", "lpm", {"queue_size": ROLLOUT // 4}),
     "queue-4": Method("queue: 4 rollouts", "lpm", {"queue_size": 4 * ROLLOUT}),
     "ratio-16-4": Method("steps of f : g = 16 : 4", "lpm", {"error_steps": 4}),

@@ -21,6 +21,7 @@ PAPER: dict[str, Method] = {
 
 ADDED: dict[str, Method] = {
     "lpm-exp": Method("LPM (exp)", "lpm", {"form": "exp"}),
+    "lpm-anchored": Method("LPM, anchored g", "lpm", {"error_model": "anchored"}),
     "curiosity_critic": Method("Curiosity-Critic", "curiosity_critic"),
     "pointwise": Method("Pointwise progress", "pointwise"),
     "forward_error": Method("Forward error", "forward_error"),
@@ -28,6 +29,6 @@ ADDED: dict[str, Method] = {
     "none": Method("No bonus", "none"),
     "random": Method("Random actions", "random"),
 }
-"""What the paper does not have: the release's reward form, other learning-progress bonuses, and the two floors."""
+"""What the paper does not have: the release's reward form, an error model that returns to its prior, other learning-progress bonuses, and the two floors."""
 
 ALL: dict[str, Method] = {**PAPER, **ADDED}

@@ -62,7 +62,8 @@ class FlatParameters:
         for gradient in torch.split(self.vector.grad, list(parts)):
             norms.append(torch.linalg.vector_norm(gradient))
             gradient.mul_((bound / (norms[-1] + 1e-6)).clamp_(max=1.0))
-        return torch.linalg.vector_norm(torch.stack(norms))
+        whole: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+        return whole
 
 
 class FusedMLP:
