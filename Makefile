@@ -2,22 +2,31 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+RUN := $(VENV)/.installed
+STAMP := $(VENV)/.installed-for-development
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 DEMO := demo-results
 
 .PHONY: setup demo test lint format slow bench docs clean
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+# What the demo needs; the tests' libraries come on top of it.
+$(RUN): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "lpm needs Python 3.11 or newer; try make PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP) torch
+	$(PIP) -e '.[all]'
+	@touch $(RUN)
+
+$(STAMP): $(RUN)
+	$(PIP) -e '.[dev]'
 	@touch $(STAMP)
 
-demo: setup
+demo: $(RUN)
 	$(BIN)/lpm reproduce mnist --methods lpm lpm-release ama forward_error --seeds 2 --out $(DEMO)/mnist
+	$(BIN)/lpm reproduce mountain-car --conditions stochastic --methods lpm lpm-exp rnd none --seeds 2 --out $(DEMO)/mountain-car
+	$(BIN)/lpm report $(DEMO) --out $(DEMO)/index.html
 
 lint: setup
 	$(BIN)/ruff check .
@@ -39,9 +48,11 @@ format: setup
 bench: setup
 	$(BIN)/python benchmarks/bonuses.py
 	$(BIN)/python benchmarks/envs.py
+	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/adapters.py
 
 docs: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(PIP) -e '.[docs]'
 	$(BIN)/mkdocs build --strict
 
 clean:

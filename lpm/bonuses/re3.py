@@ -50,6 +50,7 @@ class RE3(IntrinsicReward):
 
     Config = RE3Config
     reference = "Seo et al. 2021, State Entropy Maximization with Random Encoders for Efficient Exploration"
+    episodic = True  # the latest states of each environment
 
     def __init__(
         self, spaces: Spaces, config: RE3Config, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0

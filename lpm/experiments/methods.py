@@ -29,6 +29,7 @@ ADDED: dict[str, Method] = {
     "none": Method("No bonus", "none"),
     "random": Method("Random actions", "random"),
 }
-"""What the paper does not have: the release's reward form, an error model that returns to its prior, other learning-progress bonuses, and the two floors."""
+"""What the paper does not have: the release's reward form, an error model that returns to its prior, other
+learning-progress bonuses, and the two floors."""
 
 ALL: dict[str, Method] = {**PAPER, **ADDED}
