@@ -1,4 +1,4 @@
-"""Figures and tables for papers: PNG, SVG and PDF; CSV and LaTeX."""
+"""Figures and tables for papers and pages: PNG, SVG and PDF; CSV, LaTeX and Markdown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from lpm.files import write_atomic
 from lpm.report.analysis import Analysis, Band, Cell
 from lpm.report.html_data import slots, usable
-from lpm.report.text import as_printed, decimals, plus_minus, slug
+from lpm.report.text import as_printed, decimals, markdown_table, plus_minus, slug, span
 
 FORMATS = ("png", "svg", "pdf")
 _COLOURS = ("#0067b1", "#d55e00", "#00805a", "#b5438c", "#b98500", "#2fa3df", "#6a737c", "#7a1f4f")
@@ -36,6 +36,7 @@ def export(analyses: Sequence[Analysis], folder: Path) -> list[Path]:
             files[folder / f"{stem}-claims.csv"] = claims_csv(analysis).encode()
         for metric in analysis.metrics("scores"):
             files[folder / f"{stem}-{slug(metric)}.tex"] = latex_table(analysis, metric).encode()
+            files[folder / f"{stem}-{slug(metric)}.md"] = markdown_scores(analysis, metric).encode()
             files |= _drawn(folder / f"{stem}-{slug(metric)}-scores", _strips(analysis, metric, looks))
         for metric in analysis.metrics("curves"):
             files |= _drawn(folder / f"{stem}-{slug(metric)}-curves", _curves(analysis, metric, looks))
@@ -144,6 +145,29 @@ def latex_table(analysis: Analysis, metric: str) -> str:
             "",
         ]
     )
+
+
+def markdown_scores(analysis: Analysis, metric: str) -> str:
+    """Methods × conditions: mean ± std [95 % interval of the mean], the paper's number in brackets."""
+    cells = {key[1:]: cell for key, cell in analysis.cells.items() if key[0] == metric}
+    conditions = analysis.conditions(condition for condition, _ in cells)
+    rows = [
+        (label, *(_markdown_cell(cells.get((condition, method))) for condition in conditions))
+        for method, label in analysis.methods.items()
+        if any((condition, method) in cells for condition in conditions)
+    ]
+    return markdown_table(("method", *conditions.values()), rows)
+
+
+def _markdown_cell(cell: Cell | None) -> str:
+    if cell is None:
+        return "–"
+    summary, paper = cell.summary, cell.score.paper
+    places = decimals(summary.std, summary.mean)
+    shown = plus_minus(summary.mean, summary.std, places)
+    if summary.mean_interval is not None:
+        shown += f" [{span(summary.mean_interval, places)}]"
+    return shown + (f" (paper: {as_printed(paper.value, paper.std)}; {cell.verdict})" if paper else "")
 
 
 def _latex_cells(cell: Cell | None, best: float, paper: bool) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lpm.report.statistics import Interval
@@ -87,3 +87,15 @@ def slug(text: str) -> str:
     ('noisy-tv-50', 'x')
     """
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "unnamed"
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown; a bar inside a cell does not end it.
+
+    >>> print(markdown_table(("a", "b"), [("1", "x|y")]), end="")
+    | a | b |
+    | --- | --- |
+    | 1 | x\\|y |
+    """
+    lines = [header, ("---",) * len(header), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n" for cells in lines)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lpm.experiments.two_arms import ArmRow
-from lpm.report.page import markdown_table
+from lpm.files import write_atomic
+from lpm.report.text import markdown_table
 
 HEADER = ("bonus", "learnable: start", "final", "final / start", "noise: start", "final", "final / start")
 
@@ -28,7 +29,7 @@ def table_rows(rows: Sequence[ArmRow]) -> list[tuple[str, ...]]:
 
 def write_table(rows: Sequence[tuple[str, ...]], path: Path) -> None:
     """Write the table as Markdown."""
-    markdown_table(HEADER, rows, path)
+    write_atomic(path, markdown_table(HEADER, rows).encode())
 
 
 def _ratio(value: float) -> str:

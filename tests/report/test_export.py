@@ -9,7 +9,7 @@ import io
 from synthetic_evidence import hostile, mountain_car
 
 from lpm.report.analysis import analyse
-from lpm.report.export import claims_csv, export, latex, latex_table, scores_csv
+from lpm.report.export import claims_csv, export, latex, latex_table, markdown_scores, scores_csv
 
 
 def rows(text: str) -> list[dict[str, str]]:
@@ -25,6 +25,16 @@ def test_scores_csv_has_all_digits_and_seeds():
     assert found[0]["paper_mean"] == "76.5"
     assert found[0]["values"].split()[0].startswith("0:")
     assert found[0]["verdict"] == first.verdict
+
+
+def test_markdown_has_a_row_a_method_and_the_papers_number():
+    analysis = analyse(mountain_car(methods=2))
+    metric = next(iter(analysis.metrics("scores")))
+    lines = markdown_scores(analysis, metric).splitlines()
+    assert len(lines) == 2 + 2
+    assert lines[0].startswith("| method | ")
+    cell = next(iter(analysis.cells.values()))
+    assert f"paper: 76.5 ± 9.08; {cell.verdict})" in lines[2]
 
 
 def test_claims_csv():
