@@ -1,0 +1,78 @@
+"""LPM with an anchored error model: new places pay, noise does not, and the contract holds."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Discrete
+
+import lpm
+from lpm.core.check import check_intrinsic
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+
+ANCHORED = {"error_model": "anchored", "anchor_features": 64}
+LINE = Spaces(Box(-10, 10, (1,)), Discrete(2))
+
+
+def block(obs: torch.Tensor, following: torch.Tensor) -> Transitions:
+    """(T, 1, 1) observations in one environment."""
+    action = torch.zeros(obs.shape[:2], dtype=torch.int64)
+    return Transitions.build(obs, action, following)
+
+
+def familiar(generator: torch.Generator) -> Transitions:
+    obs = 0.5 * torch.randn(128, 1, 1, generator=generator)
+    return block(obs, 0.9 * obs)
+
+
+@pytest.mark.parametrize("fields", [{"form": "log"}, {"form": "exp"}, {"form": "linear"}], ids=str)
+def test_contract(fields: dict[str, str]) -> None:
+    check_intrinsic(partial(lpm.make, "lpm", dynamics_steps=1, buffer_size=64, **ANCHORED, **fields))
+
+
+def test_contract_with_the_encoder_of_f() -> None:
+    small = partial(lpm.make, "lpm", dynamics_steps=1, buffer_size=64, shared_encoder=True, **ANCHORED)
+    check_intrinsic(small, Spaces(Box(0, 255, (3, 36, 36), np.uint8), Discrete(3)))
+
+
+def first_contact(**fields: object) -> float:
+    """The mean reward of a place far from all that was seen, after familiar ones are learnt."""
+    generator = torch.Generator().manual_seed(0)
+    bonus = lpm.make("lpm", LINE, num_envs=1, rollout_steps=128, seed=0, **fields)
+    for _ in range(60):
+        bonus.step(familiar(generator))
+        bonus.update()
+    new = 6 + 0.5 * torch.randn(128, 1, 1, generator=generator)
+    return float(bonus.score(block(new, -0.9 * new)).mean())
+
+
+def test_a_new_place_is_punished_by_a_network_and_less_by_an_anchored_g() -> None:
+    network, anchored = first_contact(), first_contact(error_model="anchored")
+    assert network < -1
+    assert anchored > network + 2
+
+
+def test_the_anchor_is_the_error_of_the_untrained_model() -> None:
+    generator = torch.Generator().manual_seed(0)
+    bonus = lpm.make("lpm", LINE, num_envs=1, rollout_steps=128, seed=0, **ANCHORED)
+    transitions = familiar(generator)
+    bonus.step(transitions)
+    bonus.update()
+    fresh = lpm.make("lpm", LINE, num_envs=1, rollout_steps=128, seed=0, **ANCHORED)
+    fresh.step(transitions)
+    fresh.input.commit()
+    with torch.no_grad():
+        untrained = torch.log(fresh._mse(transitions) + fresh.floor).mean()
+    assert float(bonus.error_model.anchor) == pytest.approx(float(untrained), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [({"anchor_scale": 0.0}, "anchor_scale"), ({"anchor_forgetting": 1.5}, "anchor_forgetting"),
+     ({"form": "rnd"}, "form"), ({"error_outputs": 3}, "error_outputs"), ({"error_model": "anchor"}, "error_model")],
+)  # fmt: skip
+def test_bad_settings_are_refused(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=f"LPMConfig.{message}"):
+        lpm.make("lpm", LINE, **{"error_model": "anchored", **fields})

@@ -1,0 +1,96 @@
+"""The anchored error model: exact regression, back to the prior without data, forgetting, state."""
+
+import copy
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lpm.nn.anchored import AnchoredErrorModel, _solve, median_distance
+from lpm.nn.seeding import seeded
+
+
+def model(inputs: int = 2, features: int = 256, **changes: float) -> AnchoredErrorModel:
+    fields = {"length_scale": 0.25, "forgetting": 1.0, "ridge": 0.1, **changes}
+    with seeded(torch.Generator().manual_seed(0)):
+        return AnchoredErrorModel(inputs, features=features, **fields)
+
+
+def data(rows: int = 200, inputs: int = 2, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, inputs, generator=generator)
+    return x, torch.sin(3 * x[:, 0]) - 5
+
+
+def test_is_the_prior_everywhere_before_data_and_far_from_it() -> None:
+    g = model()
+    g.anchor.fill_(2.0)
+    x, errors = data()
+    assert g(x).tolist() == [[2.0]] * len(x)
+    g.fit(x, errors)
+    assert float((g(x).squeeze(1) - errors).abs().mean()) < 0.3
+    far = torch.full((1, 2), 40.0)
+    # cosines do not vanish: far away their sum is noise around zero, of the size that F features leave
+    assert abs(float(g(far)) - 2.0) < 2.5
+    near, away = float(g(x[:1])), float(g(far))
+    assert near < -3 < away
+
+
+def test_equals_ridge_regression_on_its_features() -> None:
+    g = model(ridge=0.3)
+    x, errors = data(64)
+    for part in (slice(0, 20), slice(20, 64)):
+        g.fit(x[part], errors[part])
+    g2 = model(ridge=0.3)
+    g2.scale.copy_(g.scale)
+    phi = g2.features(x).double()
+    exact = torch.linalg.solve(phi.T @ phi + 0.3 * torch.eye(256, dtype=torch.float64), phi.T @ errors.double())
+    torch.testing.assert_close(g.mean.double(), exact, atol=1e-4, rtol=1e-3)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0.05, 0.95), st.integers(1, 6))
+def test_forgetting_decays_towards_the_prior(kept: float, updates: int) -> None:
+    g = model(forgetting=kept, features=16)
+    x, errors = data(32)
+    g.fit(x, errors)
+    precision, moment = g.precision.clone(), g.moment.clone()
+    for _ in range(updates):
+        g.fit(x[:0], errors[:0])
+    prior = 0.1 * torch.eye(16, dtype=torch.float64)
+    torch.testing.assert_close(g.precision - prior, kept**updates * (precision - prior))
+    torch.testing.assert_close(g.moment, kept**updates * moment)
+
+
+def test_what_is_forgotten_is_learnt_anew() -> None:
+    g = model(forgetting=0.5)
+    x, errors = data()
+    g.fit(x, errors)
+    for _ in range(12):
+        g.fit(x, errors + 3)
+    assert float((g(x).squeeze(1) - errors - 3).abs().mean()) < 0.3
+
+
+def test_state_is_whole() -> None:
+    g, x, errors = model(), *data()
+    g.fit(x, errors)
+    other = copy.deepcopy(model())
+    other.load_state_dict(g.state_dict())
+    for each in (g, other):
+        each.fit(x[:50], errors[:50] + 1)
+    assert torch.equal(g(x), other(x))
+
+
+def test_one_point_repeated_has_a_scale_and_a_solution() -> None:
+    g = model()
+    x = torch.zeros(10, 2)
+    assert median_distance(x) == 1.0
+    g.fit(x, torch.full((10,), -4.0))
+    assert torch.isfinite(g(x)).all()
+
+
+def test_singular_precision_gets_jitter() -> None:
+    ones = torch.ones(4, 4, dtype=torch.float64)
+    solution = _solve(ones, torch.ones(4, dtype=torch.float64))
+    assert float((ones @ solution - 1).abs().max()) == pytest.approx(0, abs=1e-4)
