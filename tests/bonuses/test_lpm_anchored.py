@@ -1,6 +1,8 @@
 """LPM with an anchored error model: new places pay, noise does not, and the contract holds."""
 
+import runpy
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,3 +78,11 @@ def test_the_anchor_is_the_error_of_the_untrained_model() -> None:
 def test_bad_settings_are_refused(fields: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=f"LPMConfig.{message}"):
         lpm.make("lpm", LINE, **{"error_model": "anchored", **fields})
+
+
+def test_the_example_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["first_visit.py", "--seeds", "1", "--visits", "2"])
+    threads = torch.get_num_threads()
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "first_visit.py"), run_name="__main__")
+    torch.set_num_threads(threads)
+    assert "anchored g, log, new" in capsys.readouterr().out
