@@ -1,4 +1,5 @@
 import os
+import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -14,3 +15,9 @@ settings.load_profile("project")
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _interruptible() -> None:
+    # a shell starts background jobs with SIGINT ignored, and programs that the tests start inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -65,7 +65,7 @@ EXPERIMENT = TrainingExperiment(
             bonus=BONUS,
         ),
         "desk": Scale(
-            8_192,
+            4_096,
             3,
             PPOConfig(num_envs=8, rollout_steps=64, epochs=3, learning_rate=2.5e-4, clip=0.1, entropy=0.01),
             ("lpm", "rnd", "none"),

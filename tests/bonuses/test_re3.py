@@ -91,7 +91,7 @@ def test_noise_is_paid_for_ever() -> None:
 
 
 def test_another_number_of_environments_is_refused() -> None:
-    with pytest.raises(ValueError, match="expected 2 environments, got 3"):
+    with pytest.raises(ValueError, match="expected blocks of 2 environments, got 3"):
         build(num_envs=2).step(block([[0.0, 1.0, 2.0]]))
 
 
