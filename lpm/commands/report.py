@@ -20,7 +20,7 @@ class Report:
     out: Path = Path("report.html")
     """The page."""
     figures: Path | None = None
-    """Also write figures (PNG, SVG, PDF) and tables (CSV, LaTeX) into this folder."""
+    """Also write figures (PNG, SVG, PDF) and tables (CSV, LaTeX, Markdown) into this folder."""
 
 
 def run(args: Sequence[str]) -> int:
@@ -45,7 +45,8 @@ def run(args: Sequence[str]) -> int:
             for counts in (analysis.verdicts, analysis.claim_verdicts)
         )
         console.print(
-            f"[bold]{escape(evidence.name)}[/] ({escape(evidence.scale)}): numbers: {numbers}; claims: {claims}"
+            f"[bold]{escape(evidence.name)}[/] ({escape(evidence.scale)}): numbers: {numbers}; claims: {claims}",
+            soft_wrap=True,
         )
     if written.figures:
         console.print(f"Figures and tables: {options.figures} ({len(written.figures)} files)", soft_wrap=True)

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from lpm.experiments.evidence import Evidence, Score
+from lpm.report.text import as_printed, decimals, plus_minus
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ def reproduce(options: Reproduce, out: Path) -> int:
     console = Console()
     experiment = load(options.name)
     expect_known("scale", options.scale, experiment.scales)
-    methods = options.methods or experiment.default_methods(options.scale)
-    conditions = options.conditions or experiment.default_conditions(options.scale)
+    methods = _given("methods", options.methods, experiment.default_methods(options.scale))
+    conditions = _given("conditions", options.conditions, experiment.default_conditions(options.scale))
     seeds = experiment.default_seeds(options.scale) if options.seeds is None else options.seeds
     if seeds < 1:
         raise ValueError(f"seeds: expected at least 1, got {seeds}")
@@ -71,8 +72,8 @@ def reproduce(options: Reproduce, out: Path) -> int:
         for method in methods
     ]
     console.print(
-        f"{experiment.title} ({options.scale}): {len(methods)} methods × {len(conditions)} conditions × {seeds} seeds, "
-        f"into {out}",
+        f"{experiment.title} ({options.scale}): {_count(len(methods), 'method')} × "
+        f"{_count(len(conditions), 'condition')} × {_count(seeds, 'seed')}, into {out}",
         soft_wrap=True,
     )
     _, failures = run_jobs(jobs, experiment.run, workers=options.workers, ray=options.ray, console=console)
@@ -84,6 +85,19 @@ def reproduce(options: Reproduce, out: Path) -> int:
     # not wrapped: a path that is cut in two cannot be copied
     console.print(f"Results: {out}\nPage: {pages.page}", soft_wrap=True)
     return 1 if failures or not pages.evidence else 0
+
+
+def _given(what: str, names: Sequence[str] | None, default: Sequence[str]) -> Sequence[str]:
+    """What was asked for, each once; the default if nothing was."""
+    if names is None:
+        return default
+    if not names:
+        raise ValueError(f"{what}: expected at least one name after --{what}, got none")
+    return tuple(dict.fromkeys(names))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def main_table(evidence: Evidence) -> Table:
@@ -102,5 +116,7 @@ def _shown(score: Score | None) -> str:
     if score is None:
         return "–"
     values = np.asarray(list(score.values.values()))
-    spread = f" ± {values.std(ddof=1):,.1f}" if len(values) > 1 else " (one seed)"
-    return f"{values.mean():,.1f}{spread}" + (f" ({score.paper.value:,.1f})" if score.paper else "")
+    mean, std = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
+    # as many digits as the page shows: a success rate of 0.85 is not 0.8
+    shown = plus_minus(mean, std, decimals(std, mean)) + (" (one seed)" if std is None else "")
+    return shown + (f" ({as_printed(score.paper.value, None)})" if score.paper else "")

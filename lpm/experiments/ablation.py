@@ -46,7 +46,7 @@ EXPERIMENT = TrainingExperiment(
             PPOConfig(num_envs=4, rollout_steps=32, learning_rate_schedule="constant"),
             ("lpm", "exp", "pointwise-3"),
         ),
-        "desk": Scale(60_000, 5, mountain_car.AGENT, tuple(METHODS)),
+        "desk": Scale(60_000, 3, mountain_car.AGENT, tuple(METHODS)),
         "paper": Scale(200_000, 10, mountain_car.AGENT, tuple(METHODS)),
     },
     metrics={name: label for name, label in mountain_car.EXPERIMENT.metrics.items() if name != "return"},

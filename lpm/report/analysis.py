@@ -71,6 +71,8 @@ class ClaimResult:
     """Holm-corrected p."""
     improvement: Estimate | None = None
     """Probability that a run of `better` beats a run of `worse`."""
+    difference: float | None = None
+    """Of the mean scores, `better` minus `worse`. Where less is better the test's own difference has the other sign."""
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,7 @@ def _claims(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> t
                 statistics.probability_of_improvement(
                     [_signed(evidence, a)], [_signed(evidence, b)], _generator(evidence.name, "improvement", claim.text)
                 ),
+                -pair[0].difference if claim.metric in evidence.lower_is_better else pair[0].difference,
             )
         )
     return tuple(results)

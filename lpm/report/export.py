@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def claims_csv(analysis: Analysis) -> str:
         claim, test, chance = result.claim, result.comparison, result.improvement
         rows.append((
             claim.text, claim.place, claim.condition, claim.metric, claim.better, claim.worse, result.verdict,
-            test and test.difference, test and test.p, result.corrected, test and test.paired, test and test.exact,
+            result.difference, test and test.p, result.corrected, test and test.paired, test and test.exact,
             chance and chance.value, *_ends(chance and chance.interval), result.why,
         ))  # fmt: skip
     return _csv(header, rows)
@@ -185,7 +186,7 @@ def _panels(count: int, width: float = 4.4, height: float = 3.2, columns: int = 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    columns = min(columns, count)
+    columns = min(2 if count == 4 else columns, count)
     figure = Figure(figsize=(width * columns, height * -(-count // columns)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = list(figure.subplots(-(-count // columns), columns, squeeze=False).flat)
@@ -216,7 +217,7 @@ def _curves(analysis: Analysis, metric: str, looks: Mapping[str, int]) -> Any:
                 _line(axis, band, _plain(label), _look(method, looks))
         axis.set_title(_plain(name), fontsize=10)
         axis.set_xlabel(_plain(analysis.evidence.step_label))
-    axes[0].set_ylabel(_plain(analysis.metrics("curves")[metric]))
+    axes[0].set_ylabel(_plain(fill(analysis.metrics("curves")[metric], 32)))
     # from all panels: a method may have runs in one condition only
     handles = {h.get_label(): h for axis in axes for h in axis.get_lines()}
     figure.legend(handles=list(handles.values()), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
@@ -233,7 +234,7 @@ def _strips(analysis: Analysis, metric: str, looks: Mapping[str, int]) -> Any:
     cells = {key[1:]: cell for key, cell in analysis.cells.items() if key[0] == metric}
     conditions = analysis.conditions(condition for condition, _ in cells)
     methods = [m for m in analysis.methods if any((c, m) in cells for c in conditions)]
-    figure, axes = _panels(len(conditions), height=0.9 + 0.3 * len(methods))
+    figure, axes = _panels(len(conditions), height=1.1 + 0.3 * len(methods))
     for axis, (condition, name) in zip(axes, conditions.items(), strict=False):
         for row, method in enumerate(methods):
             if (condition, method) in cells:
@@ -241,7 +242,7 @@ def _strips(analysis: Analysis, metric: str, looks: Mapping[str, int]) -> Any:
         axis.set_yticks(range(len(methods)), [_plain(analysis.methods[m]) for m in methods], fontsize=9)
         axis.set_ylim(len(methods) - 0.4, -0.6)
         axis.set_title(_plain(name), fontsize=10)
-        axis.set_xlabel(_plain(analysis.metrics("scores")[metric]))
+        axis.set_xlabel(_plain(fill(analysis.metrics("scores")[metric], 40)))
         axis.grid(axis="x", alpha=0.3)
     return figure
 

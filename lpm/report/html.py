@@ -92,7 +92,7 @@ def _summary(analyses: Sequence[Analysis], warnings: Sequence[str]) -> str:
         f"<th>its numbers</th><th>its claims</th></tr></thead><tbody>{rows}</tbody></table></div>"
         "<details><summary>How the verdicts are reached</summary>"
         f"<p>{escape(VERDICT_RULE)}</p><p>{escape(CLAIM_RULE)}</p>"
-        "<p>P(better) is the probability that a run of the first method scores higher than a run of the second, a tie "
+        "<p>P(better) is the probability that a run of the first method scores better than a run of the second, a tie "
         "counting half. The interquartile mean (IQM) leaves out the lowest and the highest quarter of the runs. "
         "Intervals are 95 % percentile bootstrap intervals over seeds; with few seeds they are somewhat too narrow.</p>"
         "</details></section>"

@@ -54,7 +54,8 @@ class Payload:
     charts: list[dict[str, Any]] = field(default_factory=list)
     heat: list[dict[str, Any]] = field(default_factory=list)
     steps: list[list[float | None]] = field(default_factory=list)
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Section to method to name: two experiments may call a method differently."""
     points: int = POINTS
     """Most points of a curve; fewer on a page with very many curves."""
     frame_bytes: int = 0
@@ -114,8 +115,15 @@ class Payload:
 
     def json(self, method_slots: dict[str, int]) -> str:
         """Everything, safe inside a script element: no `<` is left that could end it."""
-        methods = {m: {"label": self.labels.get(m, m), "slot": slot} for m, slot in method_slots.items()}
-        whole = {"main": MAIN, "methods": methods, "steps": self.steps, "charts": self.charts, "heat": self.heat}
+        methods = {m: {"slot": slot} for m, slot in method_slots.items()}
+        whole = {
+            "main": MAIN,
+            "methods": methods,
+            "labels": self.labels,
+            "steps": self.steps,
+            "charts": self.charts,
+            "heat": self.heat,
+        }
         text = json.dumps(whole, separators=(",", ":"), allow_nan=False)
         return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

@@ -26,7 +26,7 @@ def anchor(analysis: Analysis) -> str:
 def section(analysis: Analysis, payload: Payload) -> str:
     """One experiment."""
     evidence = analysis.evidence
-    payload.labels.update({m: label for m, label in analysis.methods.items() if m not in payload.labels})
+    payload.labels[anchor(analysis)] = analysis.methods
     low, high = analysis.seeds
     seeds = f"{low} seed{'s' if low != 1 else ''}" if low == high else f"{low} to {high} seeds"
     scale = f"{evidence.scale} scale" if evidence.scale else ""
@@ -124,7 +124,7 @@ def _frames(analysis: Analysis, payload: Payload) -> str:
         source = base64.b64encode(frame.png).decode()
         caption = escape(frame.caption)
         figures.append(
-            f'<figure><img src="data:image/png;base64,{source}" alt="{caption}" loading="lazy">'
+            f'<figure><img src="data:image/png;base64,{source}" alt="{caption}">'
             f"<figcaption>{caption}</figcaption></figure>"
         )
     if not figures and not dropped:

@@ -33,12 +33,10 @@ def _claim_row(analysis: Analysis, result: ClaimResult) -> str:
         ("", f"{escape(claim.text)}<small>{escape(detail)}</small>"),
         ("Verdict", f"<span>{chip(result.verdict, result.why)}<small>{escape(result.why)}</small></span>"),
     ]
-    test, improvement = result.comparison, result.improvement
-    if test is None or improvement is None or result.corrected is None:
+    test, improvement, shown = result.comparison, result.improvement, result.difference
+    if test is None or improvement is None or shown is None or result.corrected is None:
         cells += [("", "")] * 3
     else:
-        # the test looks at minus the score where less is better; people read the score itself
-        shown = -test.difference if claim.metric in evidence.lower_is_better else test.difference
         method = f"{'paired' if test.paired else 'unpaired'}, {'exact' if test.exact else 'sampled'}"
         chance = span(improvement.interval, 2) if improvement.interval else "no interval"
         cells += [

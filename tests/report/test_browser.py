@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import os
 import shutil
 from collections.abc import Iterator
@@ -130,6 +131,24 @@ def test_log_scale(browser: Browser, path: Path) -> None:
     assert "NaN" not in after
     browser.click(f"{SECTION} button.log")
     assert browser.one(line).get_attribute("d") == before
+
+
+def test_the_log_scale_leaves_no_chart_without_an_axis(browser: Browser, path: Path) -> None:
+    """The share of runs above a score begins at zero: it once became NaN, and the chart empty."""
+    browser.open(path)
+    browser.click(f"{SECTION} button.log")
+    assert browser.js("return [...document.querySelectorAll('svg.plot')].filter((s) => /NaN/.test(s.innerHTML)).length") == 0
+
+
+def test_every_experiment_has_its_own_names_of_methods(browser: Browser, tmp_path: Path) -> None:
+    first = dataclasses.replace(mountain_car(methods=2), name="maze", methods={"lpm": "LPM (log)", "ensemble": "E"})
+    page = tmp_path / "two.html"
+    write_page(page, [analyse(first), analyse(mountain_car(methods=2))])
+    browser.open(page)
+    for section, names in (("#maze-desk", ["LPM (log)", "E"]), (SECTION, ["LPM", "Ensemble"])):
+        assert [button.text for button in browser.all(f"{section} .legend button")] == names
+        strip = f"{section} .pane[data-kind=scores]:not([hidden]) figure.chart:first-child text.name"
+        assert [node.text for node in browser.all(strip)] == names
 
 
 def test_hover_and_keys_show_values(browser: Browser, path: Path) -> None:

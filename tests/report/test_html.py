@@ -85,6 +85,18 @@ def test_every_chart_has_its_data(plain):
     assert used <= set(data["methods"])
 
 
+def test_every_section_has_its_own_names_of_methods():
+    other = dataclasses.replace(mountain_car(methods=2), name="maze", methods={"lpm": "LPM (log)", "ensemble": "E"})
+    labels = data_of(page([analyse(other), analyse(mountain_car(methods=2))]))["labels"]
+    assert labels["maze-desk"] == {"lpm": "LPM (log)", "ensemble": "E"}
+    assert labels["mountain-car-desk"] == {"lpm": "LPM", "ensemble": "Ensemble"}
+
+
+def test_pictures_are_there_without_scrolling_to_them(plain):
+    """A page that is printed or photographed at once has them too."""
+    assert all("loading" not in picture for picture in Tree(plain).all("img"))
+
+
 def test_nothing_is_fetched(plain):
     assert not re.search(r'(?:src|href)="(?!data:|#)', plain)
     assert "url(" not in plain

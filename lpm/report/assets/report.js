@@ -22,7 +22,8 @@
     return node;
   }
   const slot = (method) => data.methods[method].slot;
-  const label = (method) => data.methods[method].label;
+  // Experiments may call a method differently: the name is that of the section.
+  const label = (node, method) => data.labels[node.closest("section.experiment").id][method] ?? method;
   const colour = (method) => `var(--m${slot(method) % 8})`;
   const dash = (method) => DASH[Math.floor(slot(method) / 8) % DASH.length];
   function stroke(node, method) {
@@ -93,7 +94,9 @@
   const widthOf = (figure) => Math.max(260, Math.round((printing ? PRINTED : figure.clientWidth || PRINTED) - 30));
 
   function drawLines(figure, chart) {
-    const st = stateOf(figure), width = widthOf(figure), height = width > 520 ? 320 : 250;
+    // a share runs from 0 to 1: the log scale is not for it
+    const st = chart.unit ? { ...stateOf(figure), log: false } : stateOf(figure);
+    const width = widthOf(figure), height = width > 520 ? 320 : 250;
     const box = { left: 50, right: width - 10, top: 10, bottom: height - 38 };
     const svg = el("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": chart.alt });
     const lines = visible(chart, st), y = common(figure, st);
@@ -141,7 +144,7 @@
       cross.setAttribute("x1", px(step)); cross.setAttribute("x2", px(step)); cross.setAttribute("visibility", "visible");
       const rows = lines.map((s) => ({ s, i: data.steps[s.x].indexOf(step) })).filter(({ s, i }) => i >= 0 && s.y[i] !== null);
       rows.sort((a, b) => b.s.y[b.i] - a.s.y[a.i]);
-      tip(figure, (px(step) / width) * figure.clientWidth, `${chart.x}: ${show(step)}`, rows.map(({ s, i }) => [s.m, label(s.m),
+      tip(figure, (px(step) / width) * figure.clientWidth, `${chart.x}: ${show(step)}`, rows.map(({ s, i }) => [s.m, label(figure, s.m),
         show(s.y[i]) + (s.lo && s.lo[i] !== null ? ` [${show(s.lo[i])}, ${show(s.hi[i])}]` : "")]));
       figure.dataset.at = grid.indexOf(step);
     };
@@ -175,9 +178,9 @@
       el("text", { x: px(t), y: bottom + 17, "text-anchor": "middle" }, svg, short(t));
     }
     chart.rows.forEach((r, index) => {
-      const y = 18 + index * row, group = el("g", { "data-method": r.m }, svg);
-      const name = el("text", { class: "name", x: left - 10, y: y + 4, "text-anchor": "end" }, group, label(r.m));
-      if (label(r.m).length * 6.6 > left - 14) name.textContent = label(r.m).slice(0, Math.floor((left - 20) / 6.6)) + "…";
+      const y = 18 + index * row, group = el("g", { "data-method": r.m }, svg), called = label(figure, r.m);
+      const name = el("text", { class: "name", x: left - 10, y: y + 4, "text-anchor": "end" }, group, called);
+      if (called.length * 6.6 > left - 14) name.textContent = called.slice(0, Math.floor((left - 20) / 6.6)) + "…";
       for (const v of r.seeds) el("circle", { class: "seed", cx: px(v), cy: y, r: 3 }, group).style.fill = colour(r.m);
       if (r.lo !== null) {
         const bar = el("line", { x1: px(r.lo), x2: px(r.hi), y1: y, y2: y, "stroke-width": 3 }, group);
@@ -193,7 +196,7 @@
       mark.style.fill = `var(--${r.kind === "none" ? "soft" : r.kind})`;
       mark.style.fontSize = "15px";
       const hit = el("rect", { x: 0, y: y - row / 2, width, height: row, fill: "transparent" }, group);
-      hit.addEventListener("pointermove", () => tip(figure, (px(r.mean) / width) * figure.clientWidth, label(r.m), [
+      hit.addEventListener("pointermove", () => tip(figure, (px(r.mean) / width) * figure.clientWidth, called, [
         [null, "ours, mean", show(r.mean)], ...(r.lo === null ? [[null, "one seed", "no interval"]] : [[null, "95 % interval", `${show(r.lo)} to ${show(r.hi)}`]]),
         [null, "seeds", String(r.seeds.length)], ...(r.paper === null ? [] : [[null, "paper", show(r.paper) + (r.std ? ` ± ${show(r.std)}` : "")]]),
         [null, r.verdict, ""]], (y / height) * 100));
@@ -267,7 +270,7 @@
       const button = html("button", legend);
       button.type = "button"; button.dataset.method = method; button.title = "Click: hide or show. Double click: only this one, or all.";
       button.setAttribute("aria-pressed", "true");
-      button.append(swatch(method), label(method));
+      button.append(swatch(method), label(legend, method));
       button.addEventListener("click", () => { st.hidden.has(method) ? st.hidden.delete(method) : st.hidden.add(method); sync(); });
       button.addEventListener("dblclick", () => {
         const others = JSON.parse(legend.dataset.methods).filter((m) => m !== method);
