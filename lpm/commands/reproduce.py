@@ -14,7 +14,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from lpm.experiments.evidence import Evidence, Score
-from lpm.report.text import as_printed, decimals, plus_minus
 
 
 @dataclass(frozen=True)
@@ -113,6 +112,8 @@ def main_table(evidence: Evidence) -> Table:
 
 
 def _shown(score: Score | None) -> str:
+    from lpm.report.text import as_printed, decimals, plus_minus
+
     if score is None:
         return "–"
     values = np.asarray(list(score.values.values()))

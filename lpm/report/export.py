@@ -182,11 +182,14 @@ def _latex_cells(cell: Cell | None, best: float, paper: bool) -> list[str]:
     return shown
 
 
-def _panels(count: int, width: float = 4.4, height: float = 3.2, columns: int = 3) -> tuple[Any, list[Any]]:
+def _panels(
+    count: int, width: float = 4.4, height: float = 3.2, columns: int = 3, square: bool = True
+) -> tuple[Any, list[Any]]:
+    """A figure and its axes, row by row; with `square` four of them two by two."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    columns = min(2 if count == 4 else columns, count)
+    columns = min(2 if square and count == 4 else columns, count)
     figure = Figure(figsize=(width * columns, height * -(-count // columns)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = list(figure.subplots(-(-count // columns), columns, squeeze=False).flat)
@@ -266,12 +269,21 @@ def _heatmaps(analysis: Analysis) -> Any:
     maps = [heatmap for heatmap in analysis.evidence.heatmaps if usable(heatmap)]
     positive = np.concatenate([np.asarray(h.visits)[np.asarray(h.visits) > 0] for h in maps])
     low, high = (float(positive.min()), float(positive.max())) if positive.size else (1.0, 10.0)
-    figure, axes = _panels(len(maps), 2.4, 2.2, columns=6)
+    conditions = list(analysis.conditions(h.condition for h in maps))
+    rank = {method: place for place, method in enumerate(analysis.methods)}
+    maps.sort(key=lambda h: (conditions.index(h.condition), rank.get(h.method, len(rank))))
+    # a row per condition, where that lines the methods up
+    counts = {sum(h.condition == condition for h in maps) for condition in conditions}
+    aligned = len(counts) == 1 and max(counts) <= 10
+    figure, axes = _panels(len(maps), 2.4, 2.0, columns=max(counts) if aligned else 6, square=False)
     image = None
     for axis, heatmap in zip(axes, maps, strict=False):
-        visits = np.ma.masked_invalid(np.asarray(heatmap.visits, dtype=np.float64))
-        image = axis.imshow(visits, norm=LogNorm(low, max(high, low * 1.01)), cmap="cividis", interpolation="nearest")
-        axis.set_facecolor("0.85")
+        visits = np.asarray(heatmap.visits, dtype=np.float64)
+        # grey: never visited; white: out of reach
+        axis.imshow(np.where(np.isnan(visits), 1.0, 0.85), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        visited = np.ma.masked_where(~(visits > 0), visits)
+        image = axis.imshow(visited, norm=LogNorm(low, max(high, low * 1.01)), cmap="cividis", interpolation="nearest")
+        axis.spines[:].set_visible(False)
         condition = analysis.evidence.conditions.get(heatmap.condition, heatmap.condition)
         method = analysis.methods.get(heatmap.method, heatmap.method)
         axis.set_title(_plain(f"{method}, {condition}"), fontsize=8)

@@ -137,7 +137,10 @@ def test_the_log_scale_leaves_no_chart_without_an_axis(browser: Browser, path: P
     """The share of runs above a score begins at zero: it once became NaN, and the chart empty."""
     browser.open(path)
     browser.click(f"{SECTION} button.log")
-    assert browser.js("return [...document.querySelectorAll('svg.plot')].filter((s) => /NaN/.test(s.innerHTML)).length") == 0
+    assert (
+        browser.js("return [...document.querySelectorAll('svg.plot')].filter((s) => /NaN/.test(s.innerHTML)).length")
+        == 0
+    )
 
 
 def test_every_experiment_has_its_own_names_of_methods(browser: Browser, tmp_path: Path) -> None:

@@ -6,8 +6,11 @@ import csv
 import dataclasses
 import io
 
+import numpy as np
 from synthetic_evidence import hostile, mountain_car
 
+from lpm.experiments.evidence import Heatmap
+from lpm.report import export as drawing
 from lpm.report.analysis import analyse
 from lpm.report.export import claims_csv, export, latex, latex_table, markdown_scores, scores_csv
 
@@ -42,6 +45,13 @@ def test_claims_csv():
     assert found[-1]["verdict"] == "not run"
     assert found[-1]["p"] == ""
     assert float(found[0]["p_holm"]) >= float(found[0]["p"])
+
+
+def test_claims_csv_has_the_difference_of_the_page_where_less_is_better():
+    analysis = analyse(mountain_car())
+    (row,) = (row for row in rows(claims_csv(analysis)) if row["metric"] == "drop")
+    ours, theirs = (analysis.cells["drop", "both", method].summary.mean for method in ("lpm", "rnd"))
+    np.testing.assert_allclose(float(row["difference"]), ours - theirs)
 
 
 def test_csv_cells_are_no_formulas():
@@ -103,3 +113,31 @@ def test_the_same_files_every_time(tmp_path):
     small = dataclasses.replace(mountain_car(methods=2, points=3), curves=(), heatmaps=())
     first, second = (export([analyse(small)], tmp_path / part) for part in "ab")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_long_names_of_scores_do_not_run_into_each_other():
+    evidence = mountain_car(methods=2)
+    metric = next(iter(evidence.metrics))
+    long = "steps until the bonus stays below 5 % of its first value (never: all)"
+    analysis = analyse(dataclasses.replace(evidence, metrics={**evidence.metrics, metric: long}))
+    figure = drawing._strips(analysis, metric, {"lpm": 0, "ensemble": 1})
+    figure.draw_without_rendering()
+    boxes = sorted((axis.xaxis.label.get_window_extent() for axis in figure.axes), key=lambda box: box.x0)
+    assert boxes[0].x1 < boxes[1].x0
+    assert boxes[-1].x1 < figure.bbox.x1
+
+
+def test_heat_maps_have_a_row_per_condition_and_tell_walls_from_what_nobody_visited():
+    visits = np.array([[np.nan, 0.0, 3.0]])
+    maps = tuple(Heatmap(c, m, visits) for m in ("lpm", "ensemble") for c in ("deterministic", "stochastic"))
+    figure = drawing._heatmaps(analyse(dataclasses.replace(mountain_car(methods=2), heatmaps=maps)))
+    figure.draw_without_rendering()
+    shown = [axis for axis in figure.axes if axis.get_title()]
+    places = {axis.get_title(): axis.get_subplotspec() for axis in shown}
+    assert {title.split(", ")[1]: place.rowspan.start for title, place in places.items()} == {
+        "deterministic": 0,
+        "stochastic": 1,
+    }
+    below, above = shown[0].get_images()
+    assert below.get_array()[0, 0] != below.get_array()[0, 1]
+    assert above.get_array().mask.tolist() == [[True, True, False]]

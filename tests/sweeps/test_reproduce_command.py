@@ -1,0 +1,36 @@
+"""What `lpm reproduce` says and refuses before anything runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from lpm.commands.reproduce import _shown, run
+from lpm.experiments.evidence import PaperNumber, Score
+
+
+@pytest.mark.parametrize("what", ["methods", "conditions"])
+def test_an_empty_list_is_not_everything(what, tmp_path):
+    with pytest.raises(ValueError, match=f"{what}: expected at least one name"):
+        run(["mountain-car", "--scale", "smoke", f"--{what}", "--out", str(tmp_path)])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_given_twice_is_run_once(tmp_path, capsys, monkeypatch):
+    planned = []
+
+    def no_runs(jobs, function, **options):
+        planned.extend(job.path.relative_to(tmp_path).as_posix() for job in jobs)
+        return [], []
+
+    monkeypatch.setattr("lpm.sweeps.run_jobs", no_runs)
+    arguments = ["mountain-car", "--scale", "smoke", "--seeds", "1", "--conditions", "stochastic", "--methods"]
+    assert run([*arguments, "none", "none", "--out", str(tmp_path)]) == 1
+    assert planned == ["runs/stochastic/none/seed_0.json"]
+    assert "1 method × 1 condition × 1 seed, into" in capsys.readouterr().out
+
+
+def test_small_numbers_keep_their_digits():
+    rate = Score("c", "success", "lpm", {0: 0.85, 1: 0.93}, PaperNumber(0.9, None, "Table 1"))
+    assert _shown(rate) == "0.890 ± 0.057 (0.9)"
+    assert _shown(Score("c", "success", "lpm", {0: 0.85})) == "0.850 (one seed)"
+    assert _shown(None) == "–"
