@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import Any
 
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.spaces import Dict
+from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
@@ -42,6 +43,11 @@ def choose_spaces(
         observation = observation.spaces[obs_key]
     elif obs_key is not None:
         raise ValueError(f"obs_key: expected None, because the observations are no Dict but {observation}")
+    if isinstance(observation, (Discrete, MultiDiscrete, MultiBinary, Tuple)):
+        raise ValueError(
+            f"observations: expected a gymnasium Box, got {observation}; wrap the environment in "
+            "gymnasium.wrappers.FlattenObservation, which makes a vector of it"
+        )
     return Spaces(observation, action)
 
 
@@ -105,6 +111,14 @@ def as_tensor(values: ArrayLike | Tensor, dtype: torch.dtype, device: torch.devi
     return torch.as_tensor(values, dtype=dtype, device=device)
 
 
+def _shaped(name: str, values: Tensor, lead: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
+    """Values with these leading dimensions, each of this shape."""
+    if values.numel() != math.prod((*lead, *shape)):
+        came = tuple(values.shape[len(lead) :])
+        raise ValueError(f"bonus: expected one built for an {name} of shape {came}, got one for {shape}")
+    return values.reshape(*lead, *shape)
+
+
 def make_block(
     bonus: IntrinsicReward,
     obs: ArrayLike | Tensor,
@@ -125,9 +139,9 @@ def make_block(
     ended = as_tensor(terminated, torch.bool, device)
     shape = tuple(ended.shape)
     return Transitions(
-        obs=as_tensor(obs, spaces.obs_dtype, device).reshape(*shape, *spaces.obs_shape),
-        action=as_tensor(action, spaces.action_dtype, device).reshape(*shape, *spaces.action_shape),
-        next_obs=as_tensor(next_obs, spaces.obs_dtype, device).reshape(*shape, *spaces.obs_shape),
+        obs=_shaped("observation", as_tensor(obs, spaces.obs_dtype, device), shape, spaces.obs_shape),
+        action=_shaped("action", as_tensor(action, spaces.action_dtype, device), shape, spaces.action_shape),
+        next_obs=_shaped("observation", as_tensor(next_obs, spaces.obs_dtype, device), shape, spaces.obs_shape),
         terminated=ended,
         truncated=as_tensor(truncated, torch.bool, device),
         valid=torch.ones_like(ended) if valid is None else as_tensor(valid, torch.bool, device),
@@ -163,6 +177,10 @@ class Returns:
             self._running[:, done[t]] = 0.0
             start = int(t) + 1
         self._running += both[:, start:].sum(axis=1)
+
+    def restart(self, rows: NDArray[np.bool_]) -> None:
+        """In these environments an episode begins; one that was left without an end is forgotten."""
+        self._running[:, rows] = 0.0
 
     def means(self) -> dict[str, float]:
         """Mean over the recent episodes; empty before the first has ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, Protocol
@@ -54,10 +55,17 @@ def read_state(path: str | Path, part: Stateful) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
+        with zipfile.ZipFile(path) as archive:  # torch.load itself takes changed bytes for weights
+            if archive.testzip() is not None:
+                raise ValueError(f"{path}: changed after it was written")
         # tensors and plain Python only: nothing in the file can run
         stored = torch.load(path, map_location="cpu", weights_only=True)
-    except (UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
+    except (UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path}: expected the state of a bonus, but the file cannot be read") from error
-    if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+    if (
+        not isinstance(stored, dict)
+        or stored.get("format") != FORMAT
+        or not {"bonus", "about", "state"} <= stored.keys()
+    ):
         raise ValueError(f"{path}: expected the state of a bonus, got another kind of file")
     return stored

@@ -100,6 +100,11 @@ def add_intrinsic(
 
 
 def _check_config(config: Any) -> None:
+    if not (config.enable_rl_module_and_learner and config.enable_env_runner_and_connector_v2):
+        raise ValueError(
+            "add_intrinsic: expected RLlib's new API stack, since the old one has no learner to put a bonus into; "
+            "leave api_stack() at its defaults"
+        )
     if config.is_multi_agent:
         raise ValueError("add_intrinsic: expected one agent; with several, wrap each agent's environment by itself")
     if config.num_learners > 1:

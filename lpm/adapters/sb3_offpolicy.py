@@ -45,6 +45,7 @@ class IntrinsicReplayBuffer:
         update_every: int,
         obs_key: str | None,
     ) -> None:
+        """Made by `attach`."""
         self.model = model
         self.inner = inner
         self.bonus = bonus
@@ -57,6 +58,7 @@ class IntrinsicReplayBuffer:
         self._steps = Steps(bonus.spaces)
         self._since_update = 0
         self._seen = False
+        self._began = model._last_episode_starts  # another array after each time that learn() resets the environments
 
     @classmethod
     def attach(
@@ -93,6 +95,19 @@ class IntrinsicReplayBuffer:
         """Give the model back its own buffer."""
         self.model.replay_buffer = self.inner
 
+    def __call__(self, *_: Any) -> bool:
+        """What Stable-Baselines3 would call if this were a callback."""
+        raise ValueError("IntrinsicReplayBuffer: it is no callback; the model has it already, call learn() without it")
+
+    def __new__(cls, *_: Any, **options: Any) -> IntrinsicReplayBuffer:
+        """Refuse to be made by Stable-Baselines3, which knows of no bonus."""
+        if "device" in options:
+            raise ValueError(
+                "IntrinsicReplayBuffer: it is no replay_buffer_class; make the model without it, then "
+                "IntrinsicReplayBuffer.attach(model, bonus, mixer)"
+            )
+        return super().__new__(cls)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
@@ -112,6 +127,8 @@ class IntrinsicReplayBuffer:
         """Store one step of all environments: raw observations, true successors, the task's reward."""
         self.inner.add(obs, next_obs, action, reward, done, infos)
         ended = np.asarray(done, dtype=np.bool_)
+        if self.model._last_episode_starts is not self._began:
+            self._restart()
         cut = ended & time_limits(infos)
         seen, successor = choose(obs, self.obs_key), choose(next_obs, self.obs_key)
         executed = self._executed(torch.as_tensor(action)).numpy()
@@ -165,6 +182,13 @@ class IntrinsicReplayBuffer:
             self.updates += 1
             self._since_update = 0
             record(self.model, raw, streams.bonus, streams.weight, metrics, self.returns)
+
+    def _restart(self) -> None:
+        """The environments were reset, perhaps in the middle of their episodes."""
+        if len(self._steps):
+            self._observe(update=False)
+        self.returns.restart(np.ones(self.bonus.num_envs, dtype=np.bool_))
+        self._began = self.model._last_episode_starts
 
     def _executed(self, stored: Tensor) -> Tensor:
         """What the environment was given: buffers keep continuous actions scaled to [-1, 1]."""

@@ -72,6 +72,8 @@ class IntrinsicCallback(BaseCallback):
         self._steps.clear()
         self._rewards.clear()
         self._added.clear()
+        # learn() may have reset the environments in the middle of their episodes
+        self.returns.restart(np.asarray(self.model._last_episode_starts, dtype=np.bool_))
         self._obs = np.array(choose(raw_obs(self.model, self.model._last_obs), self.obs_key))
 
     def _on_step(self) -> bool:

@@ -8,6 +8,8 @@ from pathlib import Path
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 from lpm.adapters._state import Stateful, read_about, read_state, write_state
+from lpm.adapters.sb3_offpolicy import IntrinsicReplayBuffer
+from lpm.adapters.sb3_onpolicy import IntrinsicCallback
 from lpm.files import write_atomic
 
 
@@ -27,6 +29,7 @@ def save(model: BaseAlgorithm, intrinsic: Stateful, path: str | Path) -> None:
     `intrinsic` is the IntrinsicCallback or IntrinsicReplayBuffer. Stored transitions are saved by
     `model.save_replay_buffer`.
     """
+    _check(intrinsic)
     path = Path(path)
     content = io.BytesIO()
     model.save(content)
@@ -36,12 +39,25 @@ def save(model: BaseAlgorithm, intrinsic: Stateful, path: str | Path) -> None:
 
 def load_bonus(model: BaseAlgorithm, intrinsic: Stateful, path: str | Path) -> None:
     """Put back the bonus of a model that was saved at `path` and has just been loaded from there."""
+    _check(intrinsic)
+    if isinstance(intrinsic, IntrinsicReplayBuffer) and model.replay_buffer is not intrinsic:  # type: ignore[attr-defined]
+        raise ValueError(
+            "load_bonus: expected the model's own IntrinsicReplayBuffer, but the model has another replay buffer; "
+            "load_replay_buffer replaces it: call that first, then attach, then load_bonus"
+        )
     file = companion(path)
     if not file.exists():
         raise ValueError(f"{file}: expected the bonus of this model; lpm.adapters.sb3.save writes it beside the model")
-    steps = read_about(file)["num_timesteps"]
+    steps = read_about(file).get("num_timesteps")
     if steps != model.num_timesteps:
         raise ValueError(
             f"{file}: expected the bonus of step {model.num_timesteps}, as the model, got that of step {steps}"
         )
     read_state(file, intrinsic)
+
+
+def _check(intrinsic: Stateful) -> None:
+    if not isinstance(intrinsic, (IntrinsicCallback, IntrinsicReplayBuffer)):
+        raise ValueError(
+            f"intrinsic: expected the IntrinsicCallback or IntrinsicReplayBuffer, got {type(intrinsic).__name__}"
+        )

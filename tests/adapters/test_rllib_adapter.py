@@ -351,6 +351,12 @@ class OtherLearner(PPOTorchLearner):
             lambda: add_intrinsic(config().learners(num_learners=2)),
             "each learner would train a bonus of its own, got 2",
         ),
+        (
+            lambda: add_intrinsic(
+                config().api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
+            ),
+            "expected RLlib's new API stack",
+        ),
         (lambda: add_intrinsic(config().learners(learner_class=OtherLearner)), "derive it from .*IntrinsicPPOLearner"),
         (
             lambda: add_intrinsic(config().learners(add_default_connectors_to_learner_pipeline=False)),

@@ -220,6 +220,24 @@ def test_buffers_and_bonuses_that_cannot_be_scored_at_sample_time_are_refused() 
         IntrinsicReplayBuffer.attach(bare, make_bonus("rnd", bare))
 
 
+def test_an_episode_that_a_new_call_of_learn_breaks_off_is_in_no_return() -> None:
+    model = off_policy("DQN", envs())
+    intrinsic = IntrinsicReplayBuffer.attach(model, bonus_for(model, Constant), PLAIN, update_every=7)
+    for _ in range(4):
+        learn(model, 14 * ROWS - ROWS)
+    task, shaped = np.array(intrinsic.returns._recent).T
+    assert set(np.round(shaped - task)) == {3, 4, 5}
+
+
+def test_the_ways_of_stable_baselines_to_pass_a_buffer_or_callback_are_told_what_to_use() -> None:
+    with pytest.raises(ValueError, match=r"no replay_buffer_class; .*IntrinsicReplayBuffer\.attach"):
+        off_policy("DQN", envs(), replay_buffer_class=IntrinsicReplayBuffer)
+    model = off_policy("DQN", envs())
+    intrinsic = IntrinsicReplayBuffer.attach(model, make_bonus("rnd", model))
+    with pytest.raises(ValueError, match=r"it is no callback; .*call learn\(\) without it"):
+        model.learn(10, callback=intrinsic)
+
+
 def test_the_model_file_holds_nothing_of_the_bonus(tmp_path: Any) -> None:
     model = off_policy("DQN", envs())
     IntrinsicReplayBuffer.attach(model, make_bonus("rnd", model))

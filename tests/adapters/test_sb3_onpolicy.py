@@ -188,6 +188,15 @@ def test_the_bonus_updates_as_often_as_asked_and_both_returns_are_logged() -> No
     assert [dump.get("intrinsic/updates") for dump in dumps] == [None, 1, None, 2, None]
 
 
+def test_an_episode_that_a_new_call_of_learn_breaks_off_is_in_no_return() -> None:
+    model = on_policy("PPO", envs())
+    callback = IntrinsicCallback(bonus_for(model, Constant), PLAIN)
+    for _ in range(3):
+        learn(model, callback, rollouts=1)
+    task, shaped = np.array(callback.returns._recent).T
+    assert set(np.round(shaped - task)) == {3, 4, 5}
+
+
 def test_monitor_keeps_the_true_return() -> None:
     model = on_policy("PPO", VecMonitor(envs()))
     callback = IntrinsicCallback(bonus_for(model, Constant), MixerConfig(weight=100.0, normalise="none"))
@@ -243,7 +252,7 @@ def test_dict_and_discrete_observations_are_refused_with_what_to_do() -> None:
     with pytest.raises(ValueError, match="obs_key: expected None"):
         make_bonus("rnd", on_policy("PPO", envs()), obs_key="here")
     taxi = PPO("MlpPolicy", "FrozenLake-v1", n_steps=8, batch_size=8)
-    with pytest.raises(ValueError, match="expected a gymnasium Box, got Discrete"):
+    with pytest.raises(ValueError, match=r"expected a gymnasium Box, got Discrete.*wrappers.FlattenObservation"):
         make_bonus("rnd", taxi)
 
 

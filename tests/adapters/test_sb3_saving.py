@@ -107,9 +107,43 @@ def test_files_that_do_not_belong_are_refused(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:1000])
     with pytest.raises(ValueError, match="the file cannot be read"):
         load_bonus(model, intrinsic, path)
+    torch.save({"format": "lpm.adapters/1"}, file)
+    with pytest.raises(ValueError, match="got another kind of file"):
+        load_bonus(model, intrinsic, path)
     torch.save({"weights": torch.zeros(1)}, file)
     with pytest.raises(ValueError, match="got another kind of file"):
         load_bonus(model, intrinsic, path)
+
+
+def test_a_file_with_changed_weights_is_refused(tmp_path: Path) -> None:
+    model = on_policy("PPO", envs())
+    intrinsic = intrinsic_of(model)
+    save(model, intrinsic, tmp_path / "run")
+    weights = next(intrinsic.bonus.parameters()).detach().numpy().tobytes()
+    file, content = companion(tmp_path / "run"), bytearray(companion(tmp_path / "run").read_bytes())
+    content[content.index(weights)] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match="the file cannot be read"):
+        load_bonus(model, intrinsic, tmp_path / "run")
+
+
+def test_a_bonus_that_a_loaded_replay_buffer_has_replaced_is_refused(tmp_path: Path) -> None:
+    model = off_policy("DQN", envs())
+    intrinsic = intrinsic_of(model)
+    save(model, intrinsic, tmp_path / "run")
+    model.save_replay_buffer(tmp_path / "replay")
+    model.load_replay_buffer(tmp_path / "replay")
+    with pytest.raises(ValueError, match="load_replay_buffer replaces it: call that first, then attach"):
+        load_bonus(model, intrinsic, tmp_path / "run")
+
+
+def test_a_bare_bonus_is_told_from_what_holds_it(tmp_path: Path) -> None:
+    model = on_policy("PPO", envs())
+    bonus: Any = make_bonus("rnd", model)
+    for act in (save, load_bonus):
+        with pytest.raises(ValueError, match="expected the IntrinsicCallback or IntrinsicReplayBuffer, got RND"):
+            act(model, bonus, tmp_path / "run")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:

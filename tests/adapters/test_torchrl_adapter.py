@@ -403,6 +403,15 @@ def test_batches_that_do_not_fit_are_refused() -> None:
         IntrinsicTransform(Paying(SPACES, num_envs=2), RAW)(batch)
     with pytest.raises(ValueError, match=r"expected a tensor under 'pixels', found .*see in_keys"):
         a_transform(in_keys=("pixels", "action"))(batch)
+    for other, message in (
+        (
+            Spaces(Box(0, 1, (2,)), SPACES.action),
+            r"built for an observation of shape \(3,\), got .* \(2,\)",
+        ),
+        (Spaces(SPACES.observation, Box(0, 1, (5,))), r"built for an action of shape .* got .* \(5,\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            IntrinsicTransform(Paying(other, num_envs=ROWS), RAW)(batch)
     with pytest.raises(ValueError, match=r"has no \('next', 'intrinsic_reward'\); use its IntrinsicTransform as"):
         IntrinsicLoss(a_transform())(batch)
 
