@@ -7,11 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lpm.experiments.evidence import Evidence
-from lpm.experiments.experiment import EXPERIMENTS
+from lpm.experiments.experiment import EXPERIMENTS, Experiment
 from lpm.experiments.experiment import load as load_experiment
 from lpm.report.analysis import Analysis, analyse
 from lpm.report.html import write_page
-from lpm.report.load import Group, load
+from lpm.report.load import Group, Run, load
+
+UNUSABLE = (ValueError, KeyError, TypeError, IndexError, AttributeError)
+"""A file may have the right outline and still lack what its experiment needs."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,7 @@ def write_pages(folders: Sequence[Path], out: Path, failures: Sequence[str] = ()
     for group in sorted(loaded.groups, key=lambda g: (order.index(g.experiment), g.scale)):
         try:
             analyses.append(analyse(_evidence(group)))
-        # a file may have the right outline and still lack what its experiment needs
-        except (ValueError, KeyError, TypeError, IndexError) as problem:
+        except UNUSABLE as problem:
             what = f"{type(problem).__name__}: {problem}"
             warnings += [*group.warnings, f"{group.experiment} {group.scale}: left out: {what}".replace(" :", ":")]
     everything = (*warnings, *(w for a in analyses for w in a.warnings))
@@ -67,5 +69,26 @@ def write_pages(folders: Sequence[Path], out: Path, failures: Sequence[str] = ()
 def _evidence(group: Group) -> Evidence:
     if not group.runs:
         raise ValueError("no run is left")
-    evidence = load_experiment(group.experiment).evidence(group.results)
+    experiment = load_experiment(group.experiment)
+    try:
+        evidence = experiment.evidence(group.results)
+    except UNUSABLE:
+        usable = _usable_alone(group, experiment)
+        if len(usable) in (0, len(group.runs)):
+            raise
+        group.runs = usable
+        evidence = experiment.evidence(group.results)
     return replace(evidence, warnings=(*evidence.warnings, *group.warnings))
+
+
+def _usable_alone(group: Group, experiment: Experiment) -> list[Run]:
+    """The runs that can be shown by themselves; a warning names each of the others."""
+    usable = []
+    for run in group.runs:
+        try:
+            experiment.evidence([run.result])
+        except UNUSABLE as problem:
+            group.warnings.append(f"{run.path}: skipped: {type(problem).__name__}: {problem}")
+        else:
+            usable.append(run)
+    return usable

@@ -80,6 +80,23 @@ def test_one_broken_experiment_does_not_stop_the_others(tmp_path):
     assert "lava desk: left out" in text
 
 
+def test_one_unusable_file_is_named_and_does_not_cost_the_experiment(tmp_path, monkeypatch):
+    def evidence(results: list[Any]) -> Evidence:
+        for result in results:
+            int(result.get("visits", 0))
+        return mountain_car(methods=2, points=4)
+
+    monkeypatch.setattr(pages, "load_experiment", lambda n: SimpleNamespace(evidence=evidence))
+    for seed in range(3):
+        write(tmp_path, seed)
+    bad = tmp_path / "runs" / "lpm" / "seed_1.json"
+    bad.write_text(json.dumps(json.loads(bad.read_text()) | {"visits": "none"}))
+    written = pages.write_pages([tmp_path], tmp_path / "page.html")
+    assert len(written.analyses) == 1
+    (warning,) = (w for w in written.warnings if str(bad) in w)
+    assert "skipped: ValueError" in warning
+
+
 def test_warnings_of_a_group_are_on_the_page(tmp_path):
     for seed in range(3):
         write(tmp_path, seed)
