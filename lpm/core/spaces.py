@@ -44,8 +44,8 @@ class Spaces:
     def __post_init__(self) -> None:
         if not isinstance(self.observation, Box):
             raise ValueError(
-                f"Spaces.observation: expected a gymnasium Box, got {self.observation}; "
-                "for a Dict space choose one key first (gymnasium.wrappers.FilterObservation + FlattenObservation)"
+                f"Spaces.observation: expected a gymnasium Box, got {self.observation}; make it one with "
+                "gymnasium.wrappers.FlattenObservation (of a Dict space choose keys with FilterObservation first)"
             )
         if not isinstance(self.action, (Discrete, MultiDiscrete, MultiBinary, Box)):
             raise ValueError(f"Spaces.action: expected Discrete, MultiDiscrete, MultiBinary or Box, got {self.action}")

@@ -101,3 +101,14 @@ def expect_known(kind: str, name: str, known: Sequence[str] | Mapping[str, Any])
     """Refuse an unknown method, condition or scale with the nearest known ones."""
     if name not in known:
         raise ValueError(f"unknown {kind} {name!r}{nearest(name, known)}")
+
+
+def unknown_runs(results: Sequence[Result], experiment: Experiment) -> tuple[str, ...]:
+    """A warning for each method or condition in results that the experiment does not have: they are not shown."""
+    warnings = []
+    for kind, known in (("method", experiment.methods), ("condition", experiment.conditions)):
+        for name in dict.fromkeys(str(result["settings"][kind]) for result in results):
+            if name not in known:
+                count = sum(str(result["settings"][kind]) == name for result in results)
+                warnings.append(f"{experiment.name}: {count} runs of the unknown {kind} {name!r} are left out")
+    return tuple(warnings)

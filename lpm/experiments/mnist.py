@@ -23,7 +23,7 @@ from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.envs.mnist import Batch, Kind, NoisyMNIST
 from lpm.experiments.evidence import Claim, Curve, Evidence, PaperNumber, Score
-from lpm.experiments.experiment import Method, expect_known
+from lpm.experiments.experiment import Method, expect_known, unknown_runs
 from lpm.sweeps import Job, Result, Tick
 
 BATCH = 32
@@ -268,6 +268,7 @@ class NoisyMNISTExperiment:
             settings={key: first[key] for key in ("updates", "eval_every", "eval_transitions", "data")},
             versions=results[0]["versions"],
             lower_is_better=("settled",),
+            warnings=unknown_runs(results, self),
         )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from lpm.agents import Agent, PPOConfig
 from lpm.core.registry import configure
 from lpm.experiments.evidence import Evidence, Score
-from lpm.experiments.experiment import Method, expect_known
+from lpm.experiments.experiment import Method, expect_known, unknown_runs
 from lpm.experiments.methods import ALL
 from lpm.experiments.training import run_versions
 from lpm.runs import RunConfig, build
@@ -181,6 +181,7 @@ class OverheadExperiment:
             settings={"cycles": results[0]["settings"]["cycles"]},
             versions=results[0]["versions"],
             lower_is_better=("overhead", "parameters"),
+            warnings=unknown_runs(results, self),
         )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lpm.agents import MixerConfig
 from lpm.core.registry import configure
 from lpm.experiments.evidence import Claim, Curve, Evidence, Frame, Heatmap, PaperNumber, Score
-from lpm.experiments.experiment import Method, expect_known
+from lpm.experiments.experiment import Method, expect_known, unknown_runs
 from lpm.runs import RunConfig, RunFolder, TrainOptions, load_checkpoint, read_metrics, train
 from lpm.runs.config import AgentConfig, Algorithm
 from lpm.runs.machine import machine
@@ -190,7 +190,10 @@ class TrainingExperiment:
             name=self.name,
             title=self.title,
             place=self.place,
-            about=self.about,
+            about=(
+                *self.about,
+                f"Here, at the {first['settings']['scale']} scale: {agent['run']['steps']:,} steps a run.",
+            ),
             scale=first["settings"]["scale"],
             methods={m: self.methods[m].label for m in self.methods if any(m == key[1] for key in cells)},
             conditions={c: v.label for c, v in self.variants.items() if any(c == key[0] for key in cells)},
@@ -203,6 +206,7 @@ class TrainingExperiment:
             settings=common,
             versions=first["versions"],
             lower_is_better=self.lower_is_better,
+            warnings=unknown_runs(results, self),
         )
 
     def scored(self, result: Result) -> dict[str, float]:

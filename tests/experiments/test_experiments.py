@@ -130,6 +130,17 @@ def test_unknown_experiment_and_fields_are_refused(tmp_path: Path) -> None:
         load("ablation").job("smoke", "stochastic", "lpm", 0, tmp_path, {"dynamics_step": 1})
 
 
+def test_runs_of_unknown_methods_and_conditions_are_named(tmp_path: Path) -> None:
+    known = run("mountain-car", "stochastic", "random", 0, tmp_path)
+    strange = [json.loads(json.dumps(known)) for _ in range(2)]
+    strange[0]["settings"]["method"] = "<script>"
+    strange[1]["settings"]["condition"] = "weird"
+    evidence = load("mountain-car").evidence([known, *strange])
+    assert list(evidence.methods) == ["random"]
+    assert [w for w in evidence.warnings if "unknown method '<script>'" in w]
+    assert [w for w in evidence.warnings if "unknown condition 'weird'" in w]
+
+
 def test_evidence_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="expected at least one result"):
         load("lava").evidence([])
