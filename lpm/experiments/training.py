@@ -169,6 +169,7 @@ class TrainingExperiment:
         if not results:
             raise ValueError(f"{self.name}: expected at least one result, got none")
         first = results[0]
+        scale = first["settings"]["scale"]
         cells = {
             (condition, method): found
             for condition in self.variants
