@@ -191,11 +191,8 @@ class TrainingExperiment:
             name=self.name,
             title=self.title,
             place=self.place,
-            about=(
-                *self.about,
-                f"Here, at the {first['settings']['scale']} scale: {agent['run']['steps']:,} steps a run.",
-            ),
-            scale=first["settings"]["scale"],
+            about=(*self.about, f"Here, at the {scale} scale: {agent['run']['steps']:,} steps a run."),
+            scale=scale,
             methods={m: self.methods[m].label for m in self.methods if any(m == key[1] for key in cells)},
             conditions={c: v.label for c, v in self.variants.items() if any(c == key[0] for key in cells)},
             metrics=self.metrics,
@@ -264,10 +261,8 @@ def run_training(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
         "versions": run_versions(),
     }
     visits = np.asarray(agent["collector"]["visits"])
-    if 0 < len(visits) <= 10_000:
+    if 0 < len(visits) <= 10_000:  # Montezuma has 1.5 million cells; the curve says how many were reached
         result["visits"] = visits.tolist()
-    elif len(visits):
-        result["visited"] = np.flatnonzero(visits).tolist()  # Montezuma: 1.5 million cells, few of them reached
     return result
 
 
