@@ -64,7 +64,7 @@ def test_the_channel_axis_can_be_said() -> None:
 @pytest.mark.parametrize(
     ("observation", "action", "message"),
     [
-        (Dict({"x": VECTOR}), Discrete(2), r"Spaces.observation: expected a gymnasium Box, got Dict.*choose one key"),
+        (Dict({"x": VECTOR}), Discrete(2), r"Spaces.observation: expected a gymnasium Box, got Dict.*choose keys"),
         (Discrete(5), Discrete(2), r"Spaces.observation: expected a gymnasium Box, got Discrete\(5\)"),
         (Box(0, 1, (4, 3, 36, 36)), Discrete(2), r"at most 3 dimensions, got shape \(4, 3, 36, 36\); stack frames"),
         (VECTOR, Text(3), r"Spaces.action: expected Discrete, MultiDiscrete, MultiBinary or Box, got Text"),
