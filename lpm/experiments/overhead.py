@@ -46,7 +46,7 @@ class Scale:
 
 SCALES = {
     "smoke": Scale(1, 1, ("lpm", "rnd"), ("vector",)),
-    "desk": Scale(4, 3),
+    "desk": Scale(4, 3, conditions=("vector",)),
     "paper": Scale(20, 5),
 }
 
