@@ -65,8 +65,8 @@ EXPERIMENT = TrainingExperiment(
             bonus=BONUS,
         ),
         "desk": Scale(
-            4_096,
-            3,
+            2_048,
+            2,
             PPOConfig(num_envs=8, rollout_steps=64, epochs=3, learning_rate=2.5e-4, clip=0.1, entropy=0.01),
             ("lpm", "rnd", "none"),
             conditions=("ms_pacman", "ms_pacman-noise"),
