@@ -24,7 +24,7 @@ ClaimVerdict = Literal["holds", "contradicted", "undecided", "not run"]
 
 LEVEL = 0.05
 """A corrected p at or below this settles a claim."""
-WIDEST = 0.5
+WIDEST = 0.25
 """Half the width of the interval, as a share of the paper's number, above which agreement says too little."""
 POINTS = 120
 """A curve keeps at most this many points."""
@@ -32,8 +32,8 @@ THRESHOLDS = np.linspace(0.0, 1.0, 51)
 
 VERDICT_RULE = (
     "A number is reproduced when the 95 % interval of the difference of the two means (Welch: our spread over seeds "
-    "and, where the paper gives one, the paper's) contains zero, and its half-width is at most half of the paper's "
-    "number. It is not reproduced when the interval leaves zero out. It is undecided when the interval is wider than "
+    "and, where the paper gives one, the paper's) contains zero, and its half-width is at most a quarter of "
+    "the paper's number. It is not reproduced when the interval leaves zero out. It is undecided when the interval is wider than "
     "that, with one seed, or at the smoke scale. Welch's interval is used, not the bootstrap interval of our mean, "
     "because the paper's mean has an error of its own and because a bootstrap over five seeds is too narrow: it holds "
     "the true mean in about 84 of 100 cases, not in 95."
