@@ -32,11 +32,11 @@ THRESHOLDS = np.linspace(0.0, 1.0, 51)
 
 VERDICT_RULE = (
     "A number is reproduced when the 95 % interval of the difference of the two means (Welch: our spread over seeds "
-    "and, where the paper gives one, the paper's) contains zero, and its half-width is at most a quarter of "
-    "the paper's number. It is not reproduced when the interval leaves zero out. It is undecided when the interval is wider than "
-    "that, with one seed, or at the smoke scale. Welch's interval is used, not the bootstrap interval of our mean, "
-    "because the paper's mean has an error of its own and because a bootstrap over five seeds is too narrow: it holds "
-    "the true mean in about 84 of 100 cases, not in 95."
+    "and, where the paper gives one, the paper's) contains zero, and its half-width is at most a quarter of the "
+    "paper's number. It is not reproduced when the interval leaves zero out. It is undecided when the interval is "
+    "wider than that, with one seed, or at the smoke scale. Welch's interval is used, not the bootstrap interval of "
+    "our mean, because the paper's mean has an error of its own and because a bootstrap over five seeds is too "
+    "narrow: it holds the true mean in about 84 of 100 cases, not in 95."
 )
 CLAIM_RULE = (
     "A claim “A beats B” is tested with a one-sided permutation test over seeds; p is corrected for all claims of the "
