@@ -98,6 +98,7 @@ class Agent:
         if self.device.type == "cpu" and self.policy.shares_trunk:
             self.policy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._parts = self.policy.parts() if self.clips_parts else [list(self.policy.parameters())]
+        self._part_sizes = [sum(p.numel() for p in part) for part in self._parts]
         self.flat = self.policy.fuse() if self.device.type == "cpu" and fuse else None
         self.collector = Collector(envs, self.spaces, config.rollout_steps, seed=env_seed, device=self.device)
         self.mixer = RewardMixer(mixer, envs.num_envs)
@@ -214,7 +215,7 @@ class Agent:
             raise NonFiniteError("policy (loss)", self.steps, loss.item())
         self.policy.backward(loss)
         if self.flat is not None:
-            norm = self.flat.clip(max_grad_norm, [sum(p.numel() for p in part) for part in self._parts])
+            norm = self.flat.clip(max_grad_norm, self._part_sizes)
         else:
             clip = torch.nn.utils.clip_grad_norm_
             norm = torch.linalg.vector_norm(

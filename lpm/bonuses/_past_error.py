@@ -25,8 +25,8 @@ class PastError(Protocol):
     def predict(self, obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
         """Raw rows (B, ...) to predicted errors, (B, K)."""
 
-    def begin(self, errors: Tensor) -> None:
-        """Told once, before the first update of f: the errors that f makes untrained."""
+    def begin(self, untrained: Callable[[], Tensor]) -> None:
+        """Called once, before the first update of f; `untrained` computes the errors that f makes as it is."""
 
     def fit(self, slots: Tensor, generator: torch.Generator) -> Tensor:
         """Learn from the entries of the queue D, given as slots of the buffer; the loss."""
@@ -58,7 +58,7 @@ class QueueRegression:
         """Raw rows (B, ...) to g's outputs, (B, K)."""
         return self.model(*self._inputs(obs, action, next_obs))  # type: ignore[no-any-return]
 
-    def begin(self, errors: Tensor) -> None:
+    def begin(self, untrained: Callable[[], Tensor]) -> None:
         """A network forgets what it began with."""
 
     def fit(self, slots: Tensor, generator: torch.Generator) -> Tensor:
@@ -106,9 +106,9 @@ class AnchoredRegression:
         """Raw rows (B, ...) to g, (B, 1)."""
         return self.model(self._inputs(obs, action))  # type: ignore[no-any-return]
 
-    def begin(self, errors: Tensor) -> None:
+    def begin(self, untrained: Callable[[], Tensor]) -> None:
         """m₀ is the mean error of the untrained f."""
-        self.model.anchor.copy_(errors.mean())
+        self.model.anchor.copy_(untrained().mean())
 
     @torch.no_grad()
     def fit(self, slots: Tensor, generator: torch.Generator) -> Tensor:

@@ -242,7 +242,7 @@ class LPM(IntrinsicReward):
         if self.buffer.fresh == 0 or not self._freeze_statistics():
             return {}
         if self.versions == 0:
-            self.past_error.begin(self._untrained_errors())
+            self.past_error.begin(self._untrained_errors)
         metrics = {"dynamics_loss": self._fit_dynamics(generator)}
         slots = self.queue_slots()
         if len(slots) and int(self.versions) % self.config.error_every == 0:

@@ -176,12 +176,13 @@ class TrainingExperiment:
             for method in self.methods
             if (found := [r for r in results if _cell(r) == (condition, method)])
         }
-        scores = [
-            Score(condition, metric, method, values, self.paper.get((condition, metric, method)))
-            for (condition, method), found in cells.items()
-            for metric in self.metrics
-            if (values := {_seed(r): self.scored(r)[metric] for r in found if metric in self.scored(r)})
-        ]
+        scores = []
+        for (condition, method), found in cells.items():
+            scored = {_seed(r): self.scored(r) for r in found}
+            for metric in self.metrics:
+                values = {seed: numbers[metric] for seed, numbers in scored.items() if metric in numbers}
+                if values:
+                    scores.append(Score(condition, metric, method, values, self.paper.get((condition, metric, method))))
         if self.derived is not None:
             scores += self.derived(scores)
         agent = first["settings"]["config"]
@@ -209,9 +210,7 @@ class TrainingExperiment:
 
     def scored(self, result: Result) -> dict[str, float]:
         """The scores of a stored run. Computed anew, so that a changed score needs no new runs."""
-        return self.score(result["curves"], np.asarray(result.get("visits", ()), dtype=np.int64)) | {
-            "seconds": result["seconds"]
-        }
+        return self.score(result["curves"], np.asarray(result.get("visits", ()), dtype=np.int64))
 
     def _curves(self, condition: str, method: str, found: Sequence[Result]) -> list[Curve]:
         curves = []

@@ -60,9 +60,9 @@ class AnchoredErrorModel(nn.Module):
         phi = self.features(x)
         difference = errors - self.anchor
         loss = (difference - phi @ self.mean).square().mean()
-        prior = self.ridge * torch.eye(len(self.phase), dtype=torch.float64, device=x.device)
         kept = self.forgetting
-        self.precision.mul_(kept).add_((1 - kept) * prior).add_((phi.T @ phi).double())
+        self.precision.mul_(kept).diagonal().add_((1 - kept) * self.ridge)
+        self.precision.add_((phi.T @ phi).double())
         self.moment.mul_(kept).add_((phi.T @ difference).double())
         self.mean.copy_(_solve(self.precision, self.moment))
         return loss
@@ -82,9 +82,11 @@ def median_distance(x: Tensor, most: int = 512) -> float:
 
 def _solve(precision: Tensor, moment: Tensor) -> Tensor:
     """Precision⁻¹ moment by Cholesky, with as much jitter as it takes."""
-    jitter = 0.0
-    while True:
-        factor, failed = torch.linalg.cholesky_ex(precision + jitter * torch.eye(len(moment), dtype=precision.dtype))
-        if not bool(failed):
-            return torch.cholesky_solve(moment.unsqueeze(1), factor).squeeze(1)
-        jitter = max(JITTER * float(precision.diagonal().mean()), 10 * jitter)
+    factor, failed = torch.linalg.cholesky_ex(precision)
+    jitter = JITTER * float(precision.diagonal().mean())
+    while bool(failed):
+        raised = precision.clone()
+        raised.diagonal().add_(jitter)
+        factor, failed = torch.linalg.cholesky_ex(raised)
+        jitter *= 10
+    return torch.cholesky_solve(moment.unsqueeze(1), factor).squeeze(1)

@@ -10,12 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-FORMAT = 1
-"""Version of the result files that this reads. Files from before the number was introduced have none."""
+from lpm.sweeps import FORMAT, Result
+
 OWN = ("seed", "method", "bonus", "fields")
 """Settings in which the runs of one condition may differ: the seed, and what makes the method."""
-
-Result = dict[str, Any]
 
 
 @dataclass(frozen=True)
