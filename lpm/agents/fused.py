@@ -34,6 +34,7 @@ class ActingMLP:
         moments = observations.moments
         self._mean = None if moments is None else moments.mean
         self._scale = None if moments is None else 1 / moments.std
+        self._squashes = moments is not None and moments.squashes
         self._clip = observations.clip
 
     def __call__(self, obs: Tensor) -> Tensor:
@@ -41,6 +42,8 @@ class ActingMLP:
         x = obs.reshape(obs.shape[0], -1)
         if self._mean is not None and self._scale is not None:
             x = (x - self._mean).mul_(self._scale)
+            if self._squashes:
+                x.asinh_()
             if self._clip is not None:
                 x.clamp_(-self._clip, self._clip)
         for weight, bias in self._layers[:-1]:

@@ -40,16 +40,18 @@ class NetworkConfig:
     """Hidden layers of actor and critic on top of the features. LPM release, Atari: 512, 512."""
     image_activation: Activation = "relu"
     """In the convolutions and after them. LPM release, Atari: leaky_relu."""
-    normalise: Literal["auto", "none", "standard"] = "auto"
-    """Standardise observations by running statistics, renewed after each update. "auto": vectors yes, images no."""
+    normalise: Literal["auto", "none", "standard", "robust"] = "auto"
+    """Standardise observations by running statistics, renewed after each update. "auto": vectors yes, images no.
+    "robust" scales by the densest half of the values and squashes the rest: for vectors that are noise at times."""
     clip_observation: float = 10.0
     """Bound on standardised observations."""
     initial_log_std: float = 0.0
     """Start of the Gaussian's log standard deviation (continuous actions; bounded ones are scaled to [-1, 1])."""
 
     def __post_init__(self) -> None:
-        if self.normalise not in ("auto", "none", "standard"):
-            raise ValueError(f"NetworkConfig.normalise: expected auto, none or standard, got {self.normalise!r}")
+        known = ("auto", "none", "standard", "robust")
+        if self.normalise not in known:
+            raise ValueError(f"NetworkConfig.normalise: expected one of {', '.join(known)}, got {self.normalise!r}")
         if self.clip_observation <= 0:
             raise ValueError(f"NetworkConfig.clip_observation: expected a number above 0, got {self.clip_observation}")
 

@@ -12,7 +12,7 @@ from lpm.bonuses.lpm_config import LPMConfig
 from lpm.core.spaces import Spaces
 from lpm.nn.anchored import AnchoredErrorModel
 from lpm.nn.buffers import minibatches
-from lpm.nn.dynamics import ErrorModel
+from lpm.nn.dynamics import DynamicsModel, ErrorModel
 from lpm.nn.fitting import fit
 from lpm.nn.inputs import ObservationInput, in_chunks
 from lpm.nn.random_target import RandomTargetErrorModel
@@ -21,6 +21,9 @@ from lpm.nn.replay import TransitionBuffer
 
 class PastError(Protocol):
     """Anything that says how large the error of a transition was."""
+
+    queued: bool
+    """Whether it learns from the queue D."""
 
     def predict(self, obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
         """Raw rows (B, ...) to predicted errors, (B, K)."""
@@ -34,6 +37,8 @@ class PastError(Protocol):
 
 class QueueRegression:
     """g of the paper: a network of (o, a), regressed on the errors in D as they were stored at collection."""
+
+    queued = True
 
     def __init__(
         self,
@@ -88,6 +93,8 @@ class QueueRegression:
 class AnchoredRegression:
     """g as Bayesian regression: where there is no data, it is what f's error was before f had learnt anything."""
 
+    queued = True
+
     def __init__(
         self,
         model: AnchoredErrorModel,
@@ -121,3 +128,42 @@ class AnchoredRegression:
         x = self.input(obs)
         x = x.flatten(1) if self.encoder is None else self.encoder(x)
         return torch.cat([x, self.spaces.encode_action(action)], dim=1)
+
+
+class SlowCopy:
+    """No regression: a copy of f that starts as the untrained f and follows f slowly makes the error that f made.
+
+    Both errors are measured on the same transition, so what cannot be learnt cancels.
+    """
+
+    queued = False
+
+    def __init__(
+        self,
+        model: DynamicsModel,
+        dynamics: DynamicsModel,
+        decay: float,
+        errors: Callable[[DynamicsModel, Tensor, Tensor, Tensor], Tensor],
+    ) -> None:
+        """`errors`: what a model's error on raw rows is, in the form that g is compared in."""
+        self.model = model
+        self.dynamics = dynamics
+        self.decay = decay
+        self._errors = errors
+
+    def predict(self, obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
+        """Raw rows (B, ...) to the copy's errors, (B, 1)."""
+        return self._errors(self.model, obs, action, next_obs).unsqueeze(1)
+
+    def begin(self, untrained: Callable[[], Tensor]) -> None:
+        """The copy was made before f learnt anything."""
+
+    @torch.no_grad()
+    def fit(self, slots: Tensor, generator: torch.Generator) -> Tensor:
+        """Follow f; the mean squared distance that was left."""
+        left, count = torch.zeros((), device=slots.device), 0
+        for slow, fast in zip(self.model.parameters(), self.dynamics.parameters(), strict=True):
+            left += (fast - slow).square().sum()
+            count += slow.numel()
+            slow.lerp_(fast, 1 - self.decay)
+        return left / count

@@ -12,7 +12,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from lpm.bonuses._past_error import AnchoredRegression, PastError, QueueRegression
+from lpm.bonuses._lpm_models import build_dynamics, build_encoder, build_error_model, shared_encoder
+from lpm.bonuses._past_error import AnchoredRegression, PastError, QueueRegression, SlowCopy
 from lpm.bonuses.lpm_config import VARIANTS, Form, LPMConfig
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
@@ -20,29 +21,28 @@ from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.anchored import AnchoredErrorModel
 from lpm.nn.buffers import minibatches
-from lpm.nn.dynamics import DynamicsModel, ErrorModel
+from lpm.nn.dynamics import DynamicsModel
 from lpm.nn.fitting import fit
 from lpm.nn.inputs import ObservationInput, in_chunks
-from lpm.nn.networks import Encoder
-from lpm.nn.random_target import RandomTargetErrorModel, RandomTargetModel, random_encoder
 from lpm.nn.replay import TransitionBuffer
 from lpm.nn.seeding import seeded
 
-ANCHOR_WIDTH = 128  # of the frozen random encoder under an anchored g
+RELATIVE_FLOOR = {"network": 0.0, "anchored": 0.1, "slow_copy": 1.0}  # by error model, unless the config says otherwise
+SPREAD = 512  # rows at most that the relative floor is measured on
 
 
 # ---- the reward, as pure functions --------------------------------------------------------------------------
-def log_error(mse: Tensor, floor: float) -> Tensor:
+def log_error(mse: Tensor, floor: float | Tensor) -> Tensor:
     """ε = log(MSE + floor) (Eq. 1)."""
     return torch.log(mse + floor)
 
 
-def target(form: Form, mse: Tensor, floor: float) -> Tensor:
+def target(form: Form, mse: Tensor, floor: float | Tensor) -> Tensor:
     """What g is regressed on: ε for the log and exp forms, the MSE itself for the others."""
     return log_error(mse, floor) if form in ("log", "exp") else mse
 
 
-def reward(form: Form, g: Tensor, mse: Tensor, floor: float, *, weight: float = 1.0) -> Tensor:
+def reward(form: Form, g: Tensor, mse: Tensor, floor: float | Tensor, *, weight: float = 1.0) -> Tensor:
     """The reward from g's outputs (..., K), averaged over them, and the current MSE (...)."""
     if form == "log":
         return g.mean(-1) - log_error(mse, floor)
@@ -75,10 +75,16 @@ class LPM(IntrinsicReward):
         vector = spaces.kind == "vector"
         rollout = num_envs * rollout_steps
         self.queue_size = rollout if config.queue_size is None else config.queue_size
-        self.floor = (1e-4 if vector else 1e-6) if config.error_floor is None else config.error_floor
-        _refuse_clamp_trap(config, self.floor)
+        floor = (1e-4 if vector else 1e-6) if config.error_floor is None else config.error_floor
+        self.register_buffer("floor", torch.tensor(floor))
+        self.relative_floor = config.relative_floor
+        if self.relative_floor is None:
+            self.relative_floor = RELATIVE_FLOOR[config.error_model]
+        _refuse_clamp_trap(config, floor)
         _refuse_large_reservoir(config, self.queue_size, rollout)
-        normalise = ("standard" if vector else "none") if config.normalise == "auto" else config.normalise
+        normalise = config.normalise
+        if normalise == "auto":
+            normalise = "none" if not vector else "standard" if config.error_model == "network" else "robust"
         self.input = ObservationInput(spaces, normalise, clip=10.0 if normalise == "standard" else None)
         with seeded(self.generator):
             self._build_models()
@@ -94,72 +100,27 @@ class LPM(IntrinsicReward):
         for counter in ("versions", "fits", "queue_start"):
             self.register_buffer(counter, torch.zeros((), dtype=torch.int64))
 
+    floor: Tensor  # added to the MSE before the logarithm
     versions: Tensor  # τ: updates of f so far
     fits: Tensor  # updates of g so far
     queue_start: Tensor  # first pushed row whose error is in the present scale
 
     def _build_models(self) -> None:
-        c, spaces = self.config, self.spaces
-        self.encoder: Encoder | None = None
-        if c.form == "rnd":
-            self.dynamics: DynamicsModel | RandomTargetModel = RandomTargetModel(spaces, act=c.activation)
-            self.error_model: ErrorModel | RandomTargetErrorModel | AnchoredErrorModel = RandomTargetErrorModel(
-                self.dynamics, spaces, hidden=(512, 512) if c.error_hidden is None else c.error_hidden
-            )
-        else:
-            self.dynamics = DynamicsModel(
-                spaces,
-                hidden=c.dynamics_hidden,
-                features=c.features,
-                act=c.activation if spaces.kind != "vector" else "relu",
-                skip=c.dynamics_skip,
-                delta=c.predict == "delta",
-                squash=self._targets_in_unit_range if c.sigmoid is None else c.sigmoid,
-            )
-            if c.shared_encoder and self.dynamics.encoder is None:
-                raise ValueError(f"shared_encoder: expected an image observation, got {spaces.observation}")
-            self.error_model = self._anchored() if c.error_model == "anchored" else self._network()
+        c = self.config
+        self.dynamics = build_dynamics(c, self.spaces, self._targets_in_unit_range)
+        self.encoder = build_encoder(c, self.spaces)
+        self.error_model = build_error_model(c, self.spaces, self.dynamics, self.encoder)
         self.add_optimizer("dynamics", [p for p in self.dynamics.parameters() if p.requires_grad], c.dynamics_lr)
         if c.error_model == "network":
             self.add_optimizer("error_model", self.error_model.parameters(), c.error_lr)
 
-    def _network(self) -> ErrorModel:
-        c = self.config
-        return ErrorModel(
-            self.spaces,
-            hidden=c.error_hidden,
-            features=c.features,
-            act=c.activation,
-            outputs=c.error_outputs,
-            affine=c.affine,
-            encoder=self._shared_encoder,
-        )
-
-    @property
-    def _shared_encoder(self) -> Encoder | None:
-        """f's own image encoder, if g reads it."""
-        return (
-            self.dynamics.encoder if isinstance(self.dynamics, DynamicsModel) and self.config.shared_encoder else None
-        )
-
-    def _anchored(self) -> AnchoredErrorModel:
-        c, spaces = self.config, self.spaces
-        width = math.prod(spaces.input_shape)
-        if spaces.kind != "vector":
-            self.encoder = None if c.shared_encoder else random_encoder(spaces.input_shape, ANCHOR_WIDTH)
-            width = self._shared_encoder.features if self._shared_encoder else ANCHOR_WIDTH
-        return AnchoredErrorModel(
-            width + spaces.action_width,
-            features=c.anchor_features,
-            length_scale=c.anchor_scale,
-            forgetting=c.anchor_forgetting,
-            ridge=c.anchor_ridge,
-        )
-
     def _past_error(self) -> PastError:
         if isinstance(self.error_model, AnchoredErrorModel):
-            encoder = self._shared_encoder or self.encoder
+            encoder = shared_encoder(self.config, self.dynamics) or self.encoder
             return AnchoredRegression(self.error_model, encoder, self.buffer, self.input, self.spaces)
+        if isinstance(self.error_model, DynamicsModel):
+            assert isinstance(self.dynamics, DynamicsModel)
+            return SlowCopy(self.error_model, self.dynamics, self.config.copy_decay, self._targets)
         return QueueRegression(
             self.error_model,
             self.buffer,
@@ -195,6 +156,9 @@ class LPM(IntrinsicReward):
     def _errors(self, obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
         return self.dynamics.errors(*self._view(obs, action, next_obs))
 
+    def _targets(self, model: DynamicsModel, obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
+        return target(self.config.form, model.errors(*self._view(obs, action, next_obs)), self.floor)
+
     def _view(self, obs: Tensor, action: Tensor, next_obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Raw rows as f sees them."""
         return self.input(obs), self.spaces.encode_action(action), self.input(next_obs)
@@ -221,7 +185,7 @@ class LPM(IntrinsicReward):
         """Which transitions of a block may be paid: the push precedes the test, so the d-th one is the first."""
         if not self._statistics_frozen or (self.config.gate_fitted and self.fits == 0):
             return torch.zeros_like(valid)
-        if not self.config.gate_full:
+        if not (self.config.gate_full and self.past_error.queued):
             return valid
         rank = valid.flatten().cumsum(0).view_as(valid)
         queued = self.buffer.total - int(self.queue_start) + rank
@@ -242,10 +206,11 @@ class LPM(IntrinsicReward):
         if self.buffer.fresh == 0 or not self._freeze_statistics():
             return {}
         if self.versions == 0:
+            self._raise_floor()
             self.past_error.begin(self._untrained_errors)
         metrics = {"dynamics_loss": self._fit_dynamics(generator)}
         slots = self.queue_slots()
-        if len(slots) and int(self.versions) % self.config.error_every == 0:
+        if (len(slots) or not self.past_error.queued) and int(self.versions) % self.config.error_every == 0:
             metrics["error_model_loss"] = self.past_error.fit(slots, generator)
             self.fits += 1
         errors = self.buffer["error"][slots]
@@ -257,6 +222,17 @@ class LPM(IntrinsicReward):
         return metrics
 
     @torch.no_grad()
+    def _raise_floor(self) -> None:
+        """Add the relative floor; errors with the old one leave the queue."""
+        if not self.relative_floor:
+            return
+        slots = self.buffer.last(len(self.buffer))
+        _, _, next_obs = self.buffer.rows(slots[:: max(1, -(-len(slots) // SPREAD))])
+        seen = self.input(next_obs).flatten(1)
+        self.floor += self.relative_floor * (seen - seen.mean(0)).square().mean(1).median()
+        self.queue_start.fill_(self.buffer.total)
+
+    @torch.no_grad()
     def _untrained_errors(self) -> Tensor:
         """Errors of f before its first update, on what came so far, in the scale that is now fixed."""
         rows = self.buffer.rows(self.buffer.last(len(self.buffer)))
@@ -264,11 +240,9 @@ class LPM(IntrinsicReward):
 
     def _fit_dynamics(self, generator: torch.Generator) -> Tensor:
         """f on B by MSE."""
-        c = self.config
-        slots = self.buffer.last(len(self.buffer) if c.replay == "all" else self.buffer.fresh)
         loss = fit(
             self.dynamics,
-            [slots[i.to(slots.device)] for i in minibatches(len(slots), c.batch_size, c.dynamics_steps, generator)],
+            self._dynamics_batches(generator),
             lambda chosen: self._view(*self.buffer.rows(chosen)),
             row_numbers=self.spaces.row_numbers,
             descend=partial(self.descend, "dynamics"),
@@ -276,6 +250,20 @@ class LPM(IntrinsicReward):
         )
         self.versions += 1
         return loss
+
+    def _dynamics_batches(self, generator: torch.Generator) -> list[Tensor]:
+        """Slots of the buffer for each gradient step of f."""
+        c = self.config
+        replay = c.replay
+        if replay == "auto":
+            replay = "mixed" if c.error_model == "slow_copy" else "all"
+        new = {"all": 0, "latest": c.batch_size, "mixed": c.batch_size // 2}[replay]
+        parts = []
+        for rows, size in ((len(self.buffer), c.batch_size - new), (self.buffer.fresh, new)):
+            if size:
+                slots = self.buffer.last(rows)
+                parts.append([slots[i.to(slots.device)] for i in minibatches(rows, size, c.dynamics_steps, generator)])
+        return [torch.cat(batch) for batch in zip(*parts, strict=True)]
 
     # ---- the queue ----------------------------------------------------------------------------------------
     def queue_slots(self) -> Tensor:

@@ -20,12 +20,16 @@ class LPMConfig:
     form: Form = "log"
     """Reward: "log" g − log(MSE + floor) (Eq. 3); "exp" η·exp(g) − (MSE + floor) (release, but for the floor);
     "linear" g − MSE with g regressed on the MSE (neither); "rnd" MSE − rnd_weight · max(g, 0) (release, Montezuma)."""
-    error_model: Literal["network", "anchored"] = "network"
-    """g: "network" (Sec. 3), or "anchored": Bayesian regression on random features, which goes back to the error of
-    the untrained f where there is no data (docs/anchored.md). Not in the paper."""
+    error_model: Literal["network", "anchored", "slow_copy"] = "network"
+    """g: "network" (Sec. 3); "anchored": Bayesian regression on random features, which goes back to the error of the
+    untrained f where there is no data; "slow_copy": the error of a copy of f that follows f slowly, from the untrained
+    f on. The last two are not in the paper (docs/anchored.md)."""
     error_floor: float | None = None
     """Added to the MSE before the logarithm, in reward and target alike. None: 1e-6 for images, 1e-4 for vectors.
     Paper: none stated; release: 1e-6, in the target only."""
+    relative_floor: float | None = None
+    """Added to `error_floor`, as a share of the median error of predicting the mean of the first observations: what is
+    learnt better than this hardly pays. None: 0 for a network g (paper), 0.1 for an anchored one, 1 for a slow copy."""
     queue_size: int | None = None
     """d, capacity of the error queue D in transitions (Sec. 3). None: one rollout, so that D holds the errors of one
     model version. Paper: 100 (MNIST, MiniWorld), 128 (Atari)."""
@@ -37,16 +41,18 @@ class LPMConfig:
     """Reward 0 until g has been fitted once; otherwise the first rewards show g's initial value. Not in the paper."""
     affine: bool = True
     """Before each fit, remove g's average residual on D, so that it starts at the mean error. Not in the paper."""
-    normalise: Literal["auto", "none", "standard", "scalar"] = "auto"
-    """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
-    "standard" clips at ±10; "scalar" (release, Atari): mean per pixel, one common std. Paper: none stated."""
+    normalise: Literal["auto", "none", "standard", "scalar", "robust"] = "auto"
+    """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes ("robust" where
+    g is not a network), images no. "standard" clips at ±10; "scalar" (release, Atari): mean per pixel, one common std;
+    "robust": by the densest half of the values, the rest squashed. Paper: none stated."""
     warmup: int = 1
     """Transitions to observe before the statistics freeze; errors measured before are not queued. Release: 10,000."""
     buffer_size: int | None = None
     """Capacity of the replay buffer B in transitions. None: 64 rollouts, but at most 65,536 or what 512 MiB
     hold, and never less than the queue or a rollout. Paper: unbounded."""
-    replay: Literal["all", "latest"] = "all"
-    """What f is trained on: all of B (Algorithm 1), or only what came since the last update (release)."""
+    replay: Literal["auto", "all", "latest", "mixed"] = "auto"
+    """What f is trained on: "all" of B (Algorithm 1), only the "latest" since the last update (release), or "mixed",
+    half of each minibatch from either. "auto": mixed for a slow copy, all otherwise."""
     dynamics_hidden: tuple[int, ...] | None = None
     """Hidden layers of f. None: (128, 128) for vectors, (512,) after the encoder for images (App. C.2, C.3)."""
     dynamics_skip: bool = False
@@ -74,6 +80,8 @@ class LPMConfig:
     """What the anchored g keeps of old data at each update: the counterpart of the queue's length."""
     anchor_ridge: float = 1.0
     """Noise of an error over the prior variance of the anchored g."""
+    copy_decay: float = 0.9
+    """What the slow copy keeps of its own parameters at each update of f."""
     dynamics_lr: float = 1e-3
     """Adam learning rate of f (App. C.1, C.2; release Atari: 1e-4)."""
     error_lr: float = 1e-3
@@ -101,11 +109,11 @@ class LPMConfig:
 
     def __post_init__(self) -> None:
         expect_choice(self, "form", "log", "linear", "exp", "rnd")
-        expect_choice(self, "error_model", "network", "anchored")
+        expect_choice(self, "error_model", "network", "anchored", "slow_copy")
         expect_choice(self, "queue", "fifo", "reservoir")
-        expect_choice(self, "replay", "all", "latest")
+        expect_choice(self, "replay", "auto", "all", "latest", "mixed")
         expect_choice(self, "predict", "next", "delta")
-        expect_choice(self, "normalise", "auto", "none", "standard", "scalar")
+        expect_choice(self, "normalise", "auto", "none", "standard", "scalar", "robust")
         expect_choice(self, "activation", *get_args(Activation))
         for name in ("queue_size", "buffer_size", "features"):
             value = getattr(self, name)
@@ -119,9 +127,14 @@ class LPMConfig:
         for name in ("anchor_scale", "anchor_ridge"):
             expect(self, name, 0 < getattr(self, name) < math.inf, "more than 0 and finite")
         expect(self, "anchor_forgetting", 0 < self.anchor_forgetting <= 1, "more than 0 and at most 1")
-        if self.error_model == "anchored":
-            expect(self, "form", self.form != "rnd", "'log', 'exp' or 'linear' with an anchored error model")
-            expect(self, "error_outputs", self.error_outputs == 1, "1 with an anchored error model")
+        expect(self, "copy_decay", 0 <= self.copy_decay < 1, "at least 0 and less than 1")
+        share = self.relative_floor
+        expect(self, "relative_floor", share is None or 0 <= share < math.inf, "at least 0 and finite, or None")
+        if self.error_model != "network":
+            expect(self, "form", self.form != "rnd", f"'log', 'exp' or 'linear' with error_model={self.error_model!r}")
+            expect(self, "error_outputs", self.error_outputs == 1, f"1 with error_model={self.error_model!r}")
+        if self.error_model == "slow_copy":
+            expect(self, "shared_encoder", not self.shared_encoder, "False with error_model='slow_copy', its own copy")
         cap, floor = self.reward_cap, self.error_floor
         expect(self, "reward_cap", cap is None or math.isfinite(cap), "a finite number, or None")
         expect(self, "error_floor", floor is None or 0 < floor < math.inf, "more than 0 and finite, or None")

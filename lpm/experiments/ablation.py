@@ -1,14 +1,15 @@
-"""What LPM is made of, one part at a time, on MountainCar: reward form, error model, queue length, update ratio."""
+"""What LPM is made of, one part at a time, on MountainCar: reward form, error model, queue length, update ratio, and
+what the slow copy is made of: floor, decay, replay, scale of the observations."""
 
 from __future__ import annotations
 
-from lpm.agents import PPOConfig
 from lpm.experiments import mountain_car
 from lpm.experiments.evidence import Claim
 from lpm.experiments.experiment import Method
 from lpm.experiments.training import Scale, TrainingExperiment
 
 ROLLOUT = mountain_car.AGENT.num_envs * mountain_car.AGENT.rollout_steps
+SLOW = {"error_model": "slow_copy"}
 METHODS = {
     "lpm": Method("LPM: log, one rollout, 16 : 16", "lpm"),
     "linear": Method("form: linear", "lpm", {"form": "linear"}),
@@ -22,6 +23,17 @@ METHODS = {
     "queue-4": Method("queue: 4 rollouts", "lpm", {"queue_size": 4 * ROLLOUT}),
     "ratio-16-4": Method("steps of f : g = 16 : 4", "lpm", {"error_steps": 4}),
     "ratio-4-16": Method("steps of f : g = 4 : 16", "lpm", {"dynamics_steps": 4}),
+    "slow": Method("g: slow copy of f", "lpm", SLOW),
+    "slow-linear": Method("slow copy, form: linear", "lpm", {**SLOW, "form": "linear"}),
+    "slow-floor-0.1": Method("slow copy, floor 0.1", "lpm", {**SLOW, "relative_floor": 0.1}),
+    "slow-floor-0.5": Method("slow copy, floor 0.5", "lpm", {**SLOW, "relative_floor": 0.5}),
+    "slow-floor-2": Method("slow copy, floor 2", "lpm", {**SLOW, "relative_floor": 2.0}),
+    "slow-floor-4": Method("slow copy, floor 4", "lpm", {**SLOW, "relative_floor": 4.0}),
+    "slow-decay-0.5": Method("slow copy, decay 0.5", "lpm", {**SLOW, "copy_decay": 0.5}),
+    "slow-decay-0.8": Method("slow copy, decay 0.8", "lpm", {**SLOW, "copy_decay": 0.8}),
+    "slow-decay-0.97": Method("slow copy, decay 0.97", "lpm", {**SLOW, "copy_decay": 0.97}),
+    "slow-replay-all": Method("slow copy, f on all of B", "lpm", {**SLOW, "replay": "all"}),
+    "slow-standard": Method("slow copy, mean and std", "lpm", {**SLOW, "normalise": "standard"}),
     "none": Method("no bonus", "none"),
 }
 
@@ -33,6 +45,8 @@ EXPERIMENT = TrainingExperiment(
         "MountainCar as in its own table, with LPM changed in one place at a time: the form of the reward, the error "
         "model against a snapshot of the dynamics model (Theorem 2 asks for an expectation, which a snapshot is not), "
         "how many rollouts of errors the queue holds, and how many gradient steps f and g take for each update.",
+        "Below, the slow copy: the floor under its errors, how slowly it follows, what f is trained on, and "
+        "observations scaled by mean and standard deviation instead of by their densest half.",
     ),
     env_id=mountain_car.EXPERIMENT.env_id,
     algo="ppo",
@@ -42,7 +56,7 @@ EXPERIMENT = TrainingExperiment(
         "smoke": Scale(
             512,
             2,
-            PPOConfig(num_envs=4, rollout_steps=32, learning_rate_schedule="constant"),
+            mountain_car.SMALL_AGENT,
             ("lpm", "exp", "pointwise-3"),
         ),
         "desk": Scale(60_000, 3, mountain_car.AGENT, tuple(m for m in METHODS if m != "none")),

@@ -20,8 +20,8 @@ from lpm.experiments.training import Condition, Scale, TrainingExperiment, last
 
 FIGURE = "Appendix, MiniGrid figure"
 AGENT = PPOConfig(num_envs=16, learning_rate=3e-4)
-MAIN = ("lpm", "lpm-anchored", "icm", "rnd", "ensemble", "none", "random")
-PAPER = ("lpm", "lpm-anchored", "icm", "rnd", "ensemble", "ama", "etd", "eme", "none", "random")
+MAIN = ("lpm", "lpm-slow", "lpm-anchored", "icm", "rnd", "ensemble", "none", "random")
+PAPER = ("lpm", "lpm-slow", "lpm-anchored", "icm", "rnd", "ensemble", "ama", "etd", "eme", "none", "random")
 
 
 def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:

@@ -28,7 +28,7 @@ FIGURE = "Figure 3"
 PAPER_AGENT = PRESETS["paper-maze"]
 DESK_AGENT = replace(PAPER_AGENT, learning_rate=1e-3, normalise_advantage=True)
 METHODS = tuple(ALL)
-MAIN = ("lpm", "rnd", "ensemble", "ama", "etd", "none", "random")
+MAIN = ("lpm", "lpm-slow", "rnd", "ensemble", "ama", "etd", "none", "random")
 ONE_STEP: dict[str, Any] = {"epochs": 1, "batch_size": 64}
 # The paper's networks and one step an update, with the library's gates, affine output and queue of one update.
 LPM: dict[str, Any] = {
@@ -91,7 +91,7 @@ EXPERIMENT = TrainingExperiment(
         "smoke": Scale(
             64, 2, A2CConfig(num_envs=2, rollout_steps=8), ("lpm", "none", "random"), env=_env(48, 36), bonus=BONUS
         ),
-        "desk": Scale(10_000, 5, DESK_AGENT, MAIN, env={**_env(80, 60), "threads": 1}, bonus=BONUS),
+        "desk": Scale(10_000, 10, DESK_AGENT, MAIN, env={**_env(80, 60), "threads": 1}, bonus=BONUS),
         "paper": Scale(50_000, 10, PAPER_AGENT, METHODS, env=_env(160, 120), bonus=BONUS),
     },
     metrics={

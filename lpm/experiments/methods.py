@@ -21,6 +21,7 @@ PAPER: dict[str, Method] = {
 
 ADDED: dict[str, Method] = {
     "lpm-exp": Method("LPM (exp)", "lpm", {"form": "exp"}),
+    "lpm-slow": Method("LPM, slow copy", "lpm", {"error_model": "slow_copy"}),
     "lpm-anchored": Method("LPM, anchored g", "lpm", {"error_model": "anchored"}),
     "curiosity_critic": Method("Curiosity-Critic", "curiosity_critic"),
     "pointwise": Method("Pointwise progress", "pointwise"),
@@ -29,7 +30,7 @@ ADDED: dict[str, Method] = {
     "none": Method("No bonus", "none"),
     "random": Method("Random actions", "random"),
 }
-"""What the paper does not have: the release's reward form, an error model that returns to its prior, other
+"""What the paper does not have: the release's reward form, error models that start from f's prior, other
 learning-progress bonuses, and the two floors."""
 
 ALL: dict[str, Method] = {**PAPER, **ADDED}

@@ -39,6 +39,8 @@ METHODS: dict[str, Method] = {
     "lpm-exp": Method("LPM (exp)", "lpm", {**_LPM, "form": "exp"}),
     "lpm-linear": Method("LPM (linear)", "lpm", {**_LPM, "form": "linear"}),
     "lpm-release": Method("LPM, release", "lpm", {"variant": "release-mnist", "buffer_size": 1_000}),
+    "lpm-slow": Method("LPM, slow copy", "lpm", {**_LPM, "error_model": "slow_copy"}),
+    "lpm-anchored": Method("LPM, anchored g", "lpm", {**_LPM, "error_model": "anchored"}),
     "ama": Method("AMA, lr 1e-4", "ama", {"variant": "mnist"}),
     "ama-1e-3": Method("AMA, lr 1e-3", "ama", {"variant": "mnist", "lr": 1e-3}),
     "etd": Method("ETD (EDT)", "etd", {"epochs": 1, "lr": 1e-3, "batch_size": BATCH}),

@@ -2,23 +2,29 @@
 
 The paper gives neither agent nor budget. Decided once, for all methods: PPO with the library's settings and a constant
 learning rate (a decaying one would fade exploration out by itself), 8 environments, 60,000 steps: about four times
-what a good explorer needs to see nine tenths of the bins, so that both slow and fast methods can be told apart.
+what a good explorer needs to see nine tenths of the bins, so that both slow and fast methods can be told apart. The
+policy's observations are scaled by the densest half of their values: half of what an untrained agent sees is noise on
+[-1, 1], and divided by the standard deviation of that, a velocity within ±0.07 is next to nothing. With it a policy
+cannot tell how fast the car is: even a bonus that counts visits to the true bins and pays nothing for noise then
+reaches 61 of 100 (3 seeds), and 85 with the robust scale (6 seeds).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lpm.agents import PPOConfig
+from lpm.agents import NetworkConfig, PPOConfig
 from lpm.experiments.evidence import Claim, Frame, PaperNumber, Score
 from lpm.experiments.methods import ALL
 from lpm.experiments.pictures import rendered
 from lpm.experiments.training import Condition, Scale, TrainingExperiment, average, last
 
-AGENT = PPOConfig(learning_rate_schedule="constant")
+AGENT = PPOConfig(learning_rate_schedule="constant", network=NetworkConfig(normalise="robust"))
+SMALL_AGENT = replace(AGENT, num_envs=4, rollout_steps=32)
 TABLE = "Table 2"
 # of the others, ICM differs from IDF by one constant, and NGU is about episodes that end
 MAIN = tuple(name for name in ALL if name not in ("icm", "ngu"))
@@ -73,7 +79,6 @@ def frames() -> tuple[Frame, ...]:
     return rendered("lpm/MountainCar-v0", {"The car, and three points that pay": {}}, steps=40)
 
 
-_SMALL = PPOConfig(num_envs=4, rollout_steps=32, learning_rate_schedule="constant")
 EXPERIMENT = TrainingExperiment(
     name="mountain-car",
     title="MountainCar: coverage with and without a noise action",
@@ -89,8 +94,8 @@ EXPERIMENT = TrainingExperiment(
     variants=CONDITIONS,
     methods=ALL,
     sizes={
-        "smoke": Scale(512, 2, _SMALL, ("lpm", "rnd", "none", "random")),
-        "desk": Scale(60_000, 5, AGENT, MAIN),
+        "smoke": Scale(512, 2, SMALL_AGENT, ("lpm", "rnd", "none", "random")),
+        "desk": Scale(60_000, 10, AGENT, MAIN),
         "paper": Scale(200_000, 10, AGENT, MAIN),
     },
     metrics={

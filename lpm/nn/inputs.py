@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
-from lpm.nn.statistics import RunningMoments
+from lpm.nn.statistics import RobustScale, RunningMoments
 
-Normalise = Literal["none", "standard", "scalar"]
+Normalise = Literal["none", "standard", "scalar", "robust"]
 
 
 class ObservationInput(nn.Module):
@@ -19,13 +19,16 @@ class ObservationInput(nn.Module):
 
     Bounded images are scaled to [0, 1] by their space and put channels first; this is also where uint8 becomes
     float, so that no difference of uint8 is ever taken. `normalise="standard"` then standardises each dimension,
-    `"scalar"` subtracts the mean of each dimension and divides by one common standard deviation.
+    `"scalar"` subtracts the mean of each dimension and divides by one common standard deviation, `"robust"` (vectors)
+    scales by the densest half of the values and squashes the rest.
     """
 
     def __init__(self, spaces: Spaces, normalise: Normalise = "none", clip: float | None = None) -> None:
         super().__init__()
-        if normalise not in ("none", "standard", "scalar"):
-            raise ValueError(f"normalise: expected 'none', 'standard' or 'scalar', got {normalise!r}")
+        if normalise not in get_args(Normalise):
+            raise ValueError(f"normalise: expected one of {', '.join(get_args(Normalise))}, got {normalise!r}")
+        if normalise == "robust" and spaces.kind != "vector":
+            raise ValueError(f"normalise: 'robust' expects vector observations, got {spaces.observation}")
         self.shape = spaces.input_shape
         self.channels_last = spaces.channels_last
         self.clip = clip
@@ -34,7 +37,11 @@ class ObservationInput(nn.Module):
             box: Any = spaces.observation
             self.low = float(box.low.min())
             self.span = max(float(box.high.max()) - self.low, 1e-8)
-        self.moments = None if normalise == "none" else RunningMoments(self.shape, scalar_std=normalise == "scalar")
+        self.moments: RunningMoments | RobustScale | None = None
+        if normalise == "robust":
+            self.moments = RobustScale(self.shape)
+        elif normalise != "none":
+            self.moments = RunningMoments(self.shape, scalar_std=normalise == "scalar")
 
     def raw(self, obs: Tensor) -> Tensor:
         """Scaled and laid out, but not standardised."""

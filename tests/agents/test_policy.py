@@ -84,12 +84,13 @@ def test_discrete_actions_count_from_their_start() -> None:
     np.testing.assert_array_equal(chooser(Discrete(3, start=-1)).executed(np.array([[0], [2]])), [-1, 1])
 
 
+@pytest.mark.parametrize("normalise", ["none", "standard", "robust"])
 @pytest.mark.parametrize("action", [Discrete(3), Box(-1, 1, (2,), np.float32)])
-def test_fused_passes_equal_the_modules(action: Any) -> None:
+def test_fused_passes_equal_the_modules(action: Any, normalise: Any) -> None:
     """Same outputs, same gradients, same acting, with and without observation statistics."""
     generator = torch.Generator().manual_seed(6)
     spaces = Spaces(VECTOR, action)
-    plain = ActorCritic(spaces, NetworkConfig(hidden=(16, 8)), 2, generator)
+    plain = ActorCritic(spaces, NetworkConfig(hidden=(16, 8), normalise=normalise), 2, generator)
     with torch.no_grad():
         for p in plain.parameters():
             p.add_(0.3 * torch.randn(p.shape, generator=generator))

@@ -66,7 +66,7 @@ def test_the_anchor_is_the_error_of_the_untrained_model() -> None:
     fresh.step(transitions)
     fresh.input.commit()
     with torch.no_grad():
-        untrained = torch.log(fresh._mse(transitions) + fresh.floor).mean()
+        untrained = torch.log(fresh._mse(transitions) + bonus.floor).mean()
     assert float(bonus.error_model.anchor) == pytest.approx(float(untrained), abs=1e-5)
 
 

@@ -17,7 +17,8 @@ PAPER = {
     "affine": False,
     "normalise": "none",
     "queue": "fifo",
-    "replay": "all",
+    "replay": "auto",
+    "relative_floor": None,
     "error_every": 1,
     "error_outputs": 1,
     "exp_weight": 1.0,
@@ -142,4 +143,4 @@ def test_constants(variant: str) -> None:
 def test_the_default_is_the_papers_reward_with_the_second_gate_and_scaled_outputs() -> None:
     default = LPMConfig()
     assert (default.form, default.gate_full, default.gate_fitted, default.affine) == ("log", True, True, True)
-    assert (default.queue_size, default.queue, default.replay) == (None, "fifo", "all")
+    assert (default.queue_size, default.queue, default.replay) == (None, "fifo", "auto")

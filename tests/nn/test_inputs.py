@@ -93,7 +93,7 @@ def test_empty_batches() -> None:
 
 
 def test_unknown_normalisation() -> None:
-    with pytest.raises(ValueError, match="normalise: expected 'none', 'standard' or 'scalar', got 'batch'"):
+    with pytest.raises(ValueError, match="normalise: expected one of none, standard, scalar, robust, got 'batch'"):
         ObservationInput(spaces(Box(-1, 1, (2,))), "batch")  # type: ignore[arg-type]
 
 
@@ -119,3 +119,8 @@ def test_the_memory_layout_of_an_image_changes_no_number() -> None:
     assert x.is_contiguous(memory_format=torch.channels_last)
     assert torch.equal(x, read(obs))
     assert torch.equal(x, obs / 255)
+
+
+def test_images_have_no_robust_scale() -> None:
+    with pytest.raises(ValueError, match="'robust' expects vector observations"):
+        ObservationInput(spaces(Box(0, 255, (3, 36, 36), np.uint8)), "robust")

@@ -1,11 +1,13 @@
 """Running moments: accumulated, then committed."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpm.nn.statistics import RunningMoments
+from lpm.nn.statistics import RobustScale, RunningMoments
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)
@@ -81,3 +83,79 @@ def test_state_is_complete() -> None:
         each.commit()
     assert torch.equal(moments.mean, other.mean)
     assert torch.equal(moments.std, other.std)
+
+
+# ---- the robust scale ------------------------------------------------------------------------------------------
+def robust(rows: torch.Tensor) -> RobustScale:
+    scale = RobustScale(tuple(rows.shape[1:]))
+    scale.observe(rows)
+    scale.commit()
+    return scale
+
+
+def test_the_robust_scale_of_normal_values_is_their_mean_and_std() -> None:
+    rows = 5 + 3 * torch.randn(2000, 2, generator=torch.Generator().manual_seed(0))
+    scale = robust(rows)
+    torch.testing.assert_close(scale.mean, torch.full((2,), 5.0), atol=0.8, rtol=0)
+    torch.testing.assert_close(scale.std, torch.full((2,), 3.0), atol=0.3, rtol=0)
+
+
+def test_half_of_the_values_may_be_noise() -> None:
+    generator = torch.Generator().manual_seed(0)
+    car = 0.01 * torch.randn(600, 1, generator=generator)
+    noise = 2 * torch.rand(500, 1, generator=generator) - 1
+    rows = torch.cat([car, noise])[torch.randperm(1100, generator=generator)]
+    assert float(robust(rows).std) < 0.03
+    plain = RunningMoments((1,))
+    plain.observe(rows)
+    plain.commit()
+    assert float(plain.std) > 0.3
+
+
+def test_the_shortest_half_by_hand() -> None:
+    # of eight values, the shortest interval between a value and the fourth after it: 1 to 3
+    scale = robust(torch.tensor([[0.0], [1.0], [1.5], [2.0], [2.5], [3.0], [7.0], [90.0]]))
+    assert float(scale.mean) == 2.0
+    assert float(scale.std) == pytest.approx(2.0 / 1.3489795)
+    far = scale.normalise(torch.tensor([[2.0], [90.0]]))
+    assert far[0].item() == 0.0
+    assert far[1].item() == pytest.approx(math.asinh(88 * 1.3489795 / 2))
+    assert scale.normalise(torch.tensor([[90.0]]), clip=2.0).item() == 2.0
+
+
+def test_flags_and_constants_have_a_scale_too() -> None:
+    rows = torch.zeros(100, 2)
+    rows[:10, 0] = 1
+    scale = robust(rows)
+    torch.testing.assert_close(scale.mean, torch.tensor([0.1, 0.0]))
+    torch.testing.assert_close(scale.std, torch.tensor([0.3, 1e-4]))
+    assert scale.normalise(rows).abs().max() < 5
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(counts=st.lists(st.integers(0, 3000), min_size=1, max_size=6), seed=st.integers(0, 99))
+def test_the_robust_sample_is_the_same_however_the_rows_are_split(counts: list[int], seed: int) -> None:
+    rows = torch.randn(sum(counts), 2, generator=torch.Generator().manual_seed(seed))
+    whole, parts = RobustScale((2,)), RobustScale((2,))
+    whole.observe(rows)
+    for part in rows.split(counts):
+        parts.observe(part)
+    kept, stride = int(whole.kept), int(whole.stride)
+    assert kept < RobustScale.ROWS
+    assert torch.equal(whole.sample[:kept], rows[::stride])
+    assert torch.equal(parts.sample[: int(parts.kept)], rows[::stride])
+
+
+def test_the_robust_scale_takes_effect_when_committed_and_is_saved() -> None:
+    scale = RobustScale((1,))
+    scale.commit()
+    assert int(scale.commits) == 0
+    scale.observe(torch.arange(5000.0).unsqueeze(1))
+    assert float(scale.std) == 1.0
+    copy = RobustScale((1,))
+    copy.load_state_dict(scale.state_dict())
+    for one in (scale, copy):
+        one.observe(torch.arange(777.0).unsqueeze(1))
+        one.commit()
+    assert int(scale.commits) == 1
+    assert all(torch.equal(a, b) for a, b in zip(scale.state_dict().values(), copy.state_dict().values(), strict=True))

@@ -1,0 +1,173 @@
+"""LPM with a slow copy of f in place of an error model: what it pays, where its floor lies, and the contract."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Discrete
+
+import lpm
+from lpm.bonuses.lpm import LPM
+from lpm.core.check import check_intrinsic
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+from lpm.nn.dynamics import DynamicsModel
+
+SLOW: dict[str, Any] = {"error_model": "slow_copy"}
+LINE = Spaces(Box(-10, 10, (1,)), Discrete(2))
+
+
+def block(obs: torch.Tensor, following: torch.Tensor) -> Transitions:
+    """(T, 1, 1) observations in one environment."""
+    return Transitions.build(obs, torch.zeros(obs.shape[:2], dtype=torch.int64), following)
+
+
+def learnable(generator: torch.Generator, steps: int = 128) -> Transitions:
+    obs = torch.randn(steps, 1, 1, generator=generator)
+    return block(obs, -obs)
+
+
+def noise(generator: torch.Generator, steps: int = 128) -> Transitions:
+    obs = 5 + torch.randn(steps, 1, 1, generator=generator)
+    return block(obs, 5 + torch.randn(steps, 1, 1, generator=generator))
+
+
+def build(**fields: Any) -> LPM:
+    bonus = lpm.make("lpm", LINE, num_envs=1, rollout_steps=128, seed=0, **{**SLOW, **fields})
+    assert isinstance(bonus, LPM)
+    return bonus
+
+
+@pytest.mark.parametrize("fields", [{}, {"form": "exp"}, {"form": "linear"}, {"replay": "all"}], ids=str)
+def test_contract(fields: dict[str, Any]) -> None:
+    check_intrinsic(partial(lpm.make, "lpm", dynamics_steps=1, buffer_size=64, **SLOW, **fields))
+
+
+def test_the_reward_is_the_copys_error_over_that_of_f_each_above_the_floor() -> None:
+    generator = torch.Generator().manual_seed(1)
+    bonus = build()
+    for _ in range(3):
+        bonus.step(learnable(generator))
+        bonus.update()
+    batch = learnable(generator)
+    rows = [x.flatten(0, 1) for x in (batch.obs, batch.action, batch.next_obs)]
+    x, code, x_next = bonus._view(*rows)
+    assert isinstance(bonus.error_model, DynamicsModel)
+    assert isinstance(bonus.dynamics, DynamicsModel)
+    with torch.no_grad():
+        slow, fast = ((m(x, code) - x_next).square().mean(1) for m in (bonus.error_model, bonus.dynamics))
+    expected = torch.log((slow + bonus.floor) / (fast + bonus.floor))
+    assert expected.abs().max() > 0.01
+    torch.testing.assert_close(bonus.score(batch).flatten(), expected)
+
+
+def test_the_copy_starts_untrained_and_follows_f() -> None:
+    generator = torch.Generator().manual_seed(1)
+    bonus = build(copy_decay=0.75)
+    expected = [p.detach().clone() for p in bonus.dynamics.parameters()]
+    for _ in range(3):
+        bonus.step(learnable(generator))
+        bonus.update()
+        expected = [0.75 * e + 0.25 * p.detach() for e, p in zip(expected, bonus.dynamics.parameters(), strict=True)]
+    for slow, want in zip(bonus.error_model.parameters(), expected, strict=True):
+        assert not slow.requires_grad
+        torch.testing.assert_close(slow.detach(), want)
+
+
+def test_the_floor_is_a_share_of_the_error_of_predicting_the_mean() -> None:
+    bonus = build(relative_floor=0.5, error_floor=0.01, normalise="none")
+    values = torch.tensor([0.0, 2.0, 4.0, 6.0, 13.0]).view(5, 1, 1)  # mean 5; squared distances 25, 9, 1, 1, 64
+    bonus.step(block(torch.zeros(5, 1, 1), values))
+    assert float(bonus.floor) == pytest.approx(0.01)
+    bonus.update()
+    assert float(bonus.floor) == pytest.approx(0.01 + 0.5 * 9)
+    bonus.step(block(torch.zeros(5, 1, 1), 10 * values))
+    bonus.update()
+    assert float(bonus.floor) == pytest.approx(0.01 + 0.5 * 9)  # measured once
+    other = build(normalise="none")
+    other.load_state_dict(bonus.state_dict())
+    assert torch.equal(other.floor, bonus.floor)
+
+
+@pytest.mark.parametrize(("error_model", "share"), [("network", 0.0), ("anchored", 0.1), ("slow_copy", 1.0)])
+def test_the_relative_floor_unless_told_otherwise(error_model: str, share: float) -> None:
+    assert build(error_model=error_model).relative_floor == share
+
+
+def test_a_floor_that_rises_empties_the_queue_of_an_anchored_g() -> None:
+    bonus = build(error_model="anchored", normalise="none", anchor_features=16)
+    generator = torch.Generator().manual_seed(0)
+    bonus.step(learnable(generator))
+    assert len(bonus.queue_slots()) == 128
+    bonus.update()
+    assert len(bonus.queue_slots()) == 0
+
+
+def test_what_is_being_learnt_pays_and_noise_does_not() -> None:
+    generator = torch.Generator().manual_seed(0)
+    bonus = build()
+    paid: dict[str, list[float]] = {"learnable": [], "noise": []}
+    for _ in range(40):
+        batches = {"learnable": learnable(generator, 64), "noise": noise(generator, 64)}
+        for name, batch in batches.items():
+            paid[name].append(float(bonus.step(batch).mean()))
+        bonus.update()
+    early = {name: np.mean(values[1:6]) for name, values in paid.items()}
+    late = {name: np.mean(values[-10:]) for name, values in paid.items()}
+    assert early["learnable"] > 0.1
+    assert early["learnable"] > 5 * abs(early["noise"])
+    assert abs(late["learnable"]) < 0.1 * early["learnable"]
+    assert abs(late["noise"]) < 0.1 * early["learnable"]
+
+
+def test_nothing_is_paid_before_the_first_update_and_the_first_block_after_it_is() -> None:
+    generator = torch.Generator().manual_seed(0)
+    bonus = build()
+    assert (bonus.step(learnable(generator)) == 0).all()
+    bonus.update()
+    assert (bonus.step(learnable(generator)) != 0).all()
+
+
+@pytest.mark.parametrize(("replay", "fresh"), [("auto", 32), ("mixed", 32), ("all", None), ("latest", 64)])
+def test_what_f_is_trained_on(replay: str, fresh: int | None) -> None:
+    generator = torch.Generator().manual_seed(0)
+    bonus = build(replay=replay, batch_size=64, dynamics_steps=3)
+    for _ in range(4):
+        bonus.step(learnable(generator))
+        bonus.buffer.mark()
+    bonus.step(learnable(generator, 96))
+    new = set(bonus.buffer.last(96).tolist())
+    batches = bonus._dynamics_batches(torch.Generator().manual_seed(0))
+    assert [len(batch) for batch in batches] == [64] * 3
+    for batch in batches:
+        found = sum(slot in new for slot in batch.tolist())
+        assert found < 32 if fresh is None else found >= fresh
+
+
+def first_contact(**fields: Any) -> float:
+    """The mean reward of a place far from all that was seen, after familiar ones are learnt."""
+    generator = torch.Generator().manual_seed(0)
+    bonus = build(**fields)
+    for _ in range(60):
+        bonus.step(learnable(generator))
+        bonus.update()
+    new = 6 + 0.5 * torch.randn(128, 1, 1, generator=generator)
+    return float(bonus.score(block(new, new)).mean())
+
+
+def test_a_new_place_is_not_punished() -> None:
+    assert first_contact(error_model="network") < -1
+    assert first_contact() > -0.1
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [({"copy_decay": 1.0}, "copy_decay"), ({"copy_decay": -0.1}, "copy_decay"),
+     ({"relative_floor": -1.0}, "relative_floor"), ({"relative_floor": float("inf")}, "relative_floor"),
+     ({"form": "rnd"}, "form"), ({"error_outputs": 3}, "error_outputs"), ({"replay": "new"}, "replay")],
+)  # fmt: skip
+def test_bad_settings_are_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"LPMConfig.{message}"):
+        build(**fields)
