@@ -1,11 +1,12 @@
-"""What LPM pays for the first, second, … visit to a new place, and for noise, with a network and with an anchored g.
+"""What LPM pays for the first, second, … visit to a new place, and for noise, with three kinds of error model.
 
     python examples/first_visit.py [--figure first_visit.png]
 
 A line. Around 0 the next observation is 0.9 times the last: familiar, learnt in 60 updates. Around 6 it is −0.9 times:
 new, learnable. Around −6 it is random: a TV. From update 60 on, each rollout is half familiar, a quarter new place and
 a quarter TV. A network g extrapolates the small errors of the familiar place, so that the first visit elsewhere is
-punished; an anchored g goes back to the error of the untrained dynamics model.
+punished; an anchored g goes back to the error of the untrained dynamics model; a slow copy of the dynamics model errs
+where the dynamics model errs, so that little is left to punish.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ KINDS = {
     "network g, log": {},
     "network g, exp": {"form": "exp"},
     "anchored g, log": {"error_model": "anchored"},
-    "anchored g, exp": {"error_model": "anchored", "form": "exp"},
+    "slow copy, log": {"error_model": "slow_copy"},
 }
 
 
@@ -89,11 +90,13 @@ def draw(found: dict[str, list[dict[str, list[float]]]], path: Path) -> None:
             axis.fill_between(visits, values.min(0), values.max(0), color=colour, alpha=0.15, linewidth=0)
         axis.axhline(0, color="0.5", linewidth=0.8)
         axis.set_xscale("log")
+        axis.set_xticks([1, 2, 5, 10, 30], ["1", "2", "5", "10", "30"])
+        axis.minorticks_off()
         axis.set_yscale("symlog", linthresh=1)
         axis.set_title(kind, fontsize=10)
         axis.set_xlabel("visit")
     axes[0].set_ylabel("reward")
-    axes[0].legend(frameon=False, fontsize=9)
+    axes[-1].legend(frameon=False, fontsize=9, loc="lower right")
     figure.savefig(path, dpi=130)
 
 
