@@ -23,7 +23,7 @@ class LPMConfig:
     error_model: Literal["network", "anchored", "slow_copy"] = "network"
     """g: "network" (Sec. 3); "anchored": Bayesian regression on random features, which goes back to the error of the
     untrained f where there is no data; "slow_copy": the error of a copy of f that follows f slowly, from the untrained
-    f on. The last two are not in the paper (docs/anchored.md)."""
+    f on. The last two are not in the paper (docs/beyond.md)."""
     error_floor: float | None = None
     """Added to the MSE before the logarithm, in reward and target alike. None: 1e-6 for images, 1e-4 for vectors.
     Paper: none stated; release: 1e-6, in the target only."""
