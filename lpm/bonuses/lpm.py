@@ -197,8 +197,7 @@ class LPM(IntrinsicReward):
         if self.config.queue == "reservoir":
             columns["priority"] = torch.rand(len(errors), generator=self.generator).to(errors.device)
         if not self._statistics_frozen:
-            self.input.observe(batch.obs[batch.valid])
-            self.input.observe(batch.next_obs[batch.valid])
+            self.input.observe_pairs(batch.obs[batch.valid], batch.next_obs[batch.valid])
         self.buffer.observe(batch, **columns)
 
     # ---- learning -----------------------------------------------------------------------------------------
@@ -227,7 +226,8 @@ class LPM(IntrinsicReward):
         if not self.relative_floor:
             return
         slots = self.buffer.last(len(self.buffer))
-        _, _, next_obs = self.buffer.rows(slots[:: max(1, -(-len(slots) // SPREAD))])
+        chosen = torch.randperm(len(slots), generator=torch.Generator().manual_seed(0))[:SPREAD]
+        _, _, next_obs = self.buffer.rows(slots[chosen.to(slots.device)])
         seen = self.input(next_obs).flatten(1)
         self.floor += self.relative_floor * (seen - seen.mean(0)).square().mean(1).median()
         self.queue_start.fill_(self.buffer.total)
@@ -257,12 +257,13 @@ class LPM(IntrinsicReward):
         replay = c.replay
         if replay == "auto":
             replay = "mixed" if c.error_model == "slow_copy" else "all"
-        new = {"all": 0, "latest": c.batch_size, "mixed": c.batch_size // 2}[replay]
+        new = {"all": 0, "latest": c.batch_size, "mixed": (c.batch_size + 1) // 2}[replay]
         parts = []
         for rows, size in ((len(self.buffer), c.batch_size - new), (self.buffer.fresh, new)):
             if size:
                 slots = self.buffer.last(rows)
-                parts.append([slots[i.to(slots.device)] for i in minibatches(rows, size, c.dynamics_steps, generator)])
+                drawn = minibatches(len(slots), size, c.dynamics_steps, generator)
+                parts.append([slots[i.to(slots.device)] for i in drawn])
         return [torch.cat(batch) for batch in zip(*parts, strict=True)]
 
     # ---- the queue ----------------------------------------------------------------------------------------

@@ -29,7 +29,8 @@ class LPMConfig:
     Paper: none stated; release: 1e-6, in the target only."""
     relative_floor: float | None = None
     """Added to `error_floor`, as a share of the median error of predicting the mean of the first observations: what is
-    learnt better than this hardly pays. None: 0 for a network g (paper), 0.1 for an anchored one, 1 for a slow copy."""
+    learnt better than this hardly pays. None: 0 for a network g (paper), 0.1 for an anchored one, 1 for a slow copy.
+    Not for the linear form; with a slow copy it cancels in the exp form, which is then the linear one."""
     queue_size: int | None = None
     """d, capacity of the error queue D in transitions (Sec. 3). None: one rollout, so that D holds the errors of one
     model version. Paper: 100 (MNIST, MiniWorld), 128 (Atari)."""
@@ -127,9 +128,12 @@ class LPMConfig:
         for name in ("anchor_scale", "anchor_ridge"):
             expect(self, name, 0 < getattr(self, name) < math.inf, "more than 0 and finite")
         expect(self, "anchor_forgetting", 0 < self.anchor_forgetting <= 1, "more than 0 and at most 1")
-        expect(self, "copy_decay", 0 <= self.copy_decay < 1, "at least 0 and less than 1")
+        expect(self, "copy_decay", 0 < self.copy_decay < 1, "more than 0 and less than 1")
         share = self.relative_floor
         expect(self, "relative_floor", share is None or 0 <= share < math.inf, "at least 0 and finite, or None")
+        expect(
+            self, "relative_floor", not share or self.form != "linear", "0 or None with form='linear'"
+        )
         if self.error_model != "network":
             expect(self, "form", self.form != "rnd", f"'log', 'exp' or 'linear' with error_model={self.error_model!r}")
             expect(self, "error_outputs", self.error_outputs == 1, f"1 with error_model={self.error_model!r}")

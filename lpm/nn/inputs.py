@@ -65,6 +65,14 @@ class ObservationInput(nn.Module):
             for part in torch.split(obs, 256):  # float64 sums of a whole block of images would take gigabytes
                 self.moments.observe(self.raw(part))
 
+    def observe_pairs(self, obs: Tensor, next_obs: Tensor) -> None:
+        """Accumulate statistics of observations and their successors, the same however rows are split into blocks."""
+        if isinstance(self.moments, RobustScale):
+            self.observe(torch.stack([obs, next_obs], dim=1).flatten(0, 1))
+        else:
+            self.observe(obs)
+            self.observe(next_obs)
+
     def commit(self) -> None:
         """Make the accumulated statistics the active ones."""
         if self.moments is not None:

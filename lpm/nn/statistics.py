@@ -67,12 +67,14 @@ class RobustScale(nn.Module):
     `normalise` gives asinh((x − centre) / scale): linear inside, logarithmic outside, so that neither the noise nor
     places that were not reached before the scale was fixed leave the range that networks like.
 
-    The values are looked at in an evenly thinned sample, so nothing is drawn at random. Same verbs as `RunningMoments`.
+    The values are looked at in a sample whose rows are chosen by a hash of their number: nothing is drawn at random,
+    and no regular pattern of the rows (environments that take turns) is caught. Same verbs as `RunningMoments`.
     """
 
     sample: Tensor  # (ROWS, *shape), the first `kept` of which count
+    number: Tensor  # (ROWS,) of each row, as they came
     kept: Tensor
-    stride: Tensor  # every how many rows one is kept
+    share: Tensor  # hashes below this are kept
     total: Tensor
     mean: Tensor
     std: Tensor
@@ -85,26 +87,33 @@ class RobustScale(nn.Module):
         super().__init__()
         self.min_std = min_std
         self.register_buffer("sample", torch.zeros(self.ROWS, *shape))
+        self.register_buffer("number", torch.zeros(self.ROWS, dtype=torch.int64))
         self.register_buffer("mean", torch.zeros(shape))
         self.register_buffer("std", torch.ones(shape))
-        for counter, start in (("kept", 0), ("stride", 1), ("total", 0), ("commits", 0)):
+        for counter, start in (("kept", 0), ("share", 2**32), ("total", 0), ("commits", 0)):
             self.register_buffer(counter, torch.tensor(start))
 
     @torch.no_grad()
     def observe(self, rows: Tensor) -> None:
         """Take a batch (B, *shape) into the sample."""
-        chosen = rows[int(-self.total % self.stride) :: int(self.stride)]
-        self.total += rows.shape[0]
-        while len(chosen):
+        number = int(self.total) + torch.arange(len(rows), device=rows.device)
+        self.total += len(rows)
+        chosen = _hash(number) < self.share
+        number, rows = number[chosen], rows[chosen].float()
+        while len(rows):
             start = int(self.kept)
-            part, chosen = chosen[: self.ROWS - start], chosen[self.ROWS - start :]
-            self.sample[start : start + len(part)] = part
-            self.kept += len(part)
-            if self.kept == self.ROWS:
-                self.sample[: self.ROWS // 2] = self.sample[::2].clone()
-                self.kept //= 2
-                self.stride *= 2
-                chosen = chosen[::2]
+            end = min(start + len(rows), self.ROWS)
+            self.sample[start:end], self.number[start:end] = rows[: end - start], number[: end - start]
+            self.kept.fill_(end)
+            number, rows = number[end - start :], rows[end - start :]
+            if end == self.ROWS:
+                self.share //= 2
+                stay = _hash(self.number) < self.share
+                self.kept.fill_(int(stay.sum()))
+                self.sample[: int(self.kept)] = self.sample[stay]
+                self.number[: int(self.kept)] = self.number[stay]
+                chosen = _hash(number) < self.share
+                number, rows = number[chosen], rows[chosen]
 
     @torch.no_grad()
     def commit(self) -> None:
@@ -127,3 +136,8 @@ class RobustScale(nn.Module):
         """Scale with the active statistics, and squash."""
         scaled = ((rows - self.mean) / self.std).asinh_()
         return scaled if clip is None else scaled.clamp_(-clip, clip)
+
+
+def _hash(number: Tensor) -> Tensor:
+    """Whole numbers to [0, 2³²), evenly (Knuth's multiplicative hash)."""
+    return ((number & 0xFFFFFFFF) * 2654435769) & 0xFFFFFFFF

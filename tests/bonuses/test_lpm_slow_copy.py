@@ -146,6 +146,54 @@ def test_what_f_is_trained_on(replay: str, fresh: int | None) -> None:
         assert found < 32 if fresh is None else found >= fresh
 
 
+@pytest.mark.parametrize("replay", ["all", "latest", "mixed"])
+def test_more_rows_since_the_last_update_than_the_buffer_holds(replay: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    bonus = build(replay=replay, buffer_size=64, queue_size=32)
+    bonus.step(learnable(generator, 128))
+    assert "dynamics_loss" in bonus.update()
+
+
+def test_half_of_an_odd_batch_is_rounded_up() -> None:
+    bonus = build(batch_size=1, dynamics_steps=20)
+    generator = torch.Generator().manual_seed(0)
+    bonus.step(learnable(generator, 128))
+    bonus.buffer.mark()
+    bonus.step(learnable(generator, 4))
+    new = set(bonus.buffer.last(4).tolist())
+    assert {int(slot) for batch in bonus._dynamics_batches(generator) for slot in batch} <= new
+
+
+@pytest.mark.parametrize("environments", [5, 8])
+def test_rewards_do_not_depend_on_how_a_rollout_is_split(environments: int) -> None:
+    obs = torch.randn(513, environments, 1, generator=torch.Generator().manual_seed(0))
+    obs += torch.arange(environments).view(1, -1, 1)
+    action = torch.zeros(512, environments, dtype=torch.int64)
+    parts = [lpm.make("lpm", LINE, num_envs=environments, rollout_steps=512, seed=0, **SLOW) for _ in range(2)]
+    paid = []
+    for bonus, size in zip(parts, (512, 64), strict=True):
+        for _ in range(2):
+            rewards = [
+                bonus.step(Transitions.build(obs[t : t + size], action[t : t + size], obs[t + 1 : t + size + 1]))
+                for t in range(0, 512, size)
+            ]
+            bonus.update()
+        paid.append(torch.cat(rewards))
+    assert paid[0].abs().max() > 0.01
+    torch.testing.assert_close(paid[0], paid[1], atol=1e-5, rtol=1e-4)
+
+
+def test_the_floor_is_measured_on_all_environments() -> None:
+    obs = torch.randn(512, 8, 1, generator=torch.Generator().manual_seed(0))
+    obs[:, 1:] *= 10
+    bonus = lpm.make("lpm", LINE, num_envs=8, rollout_steps=512, seed=0, normalise="none", **SLOW)
+    bonus.step(Transitions.build(obs, torch.zeros(512, 8, dtype=torch.int64), obs))
+    bonus.update()
+    expected = (obs - obs.mean()).square().flatten().median()
+    assert isinstance(bonus, LPM)
+    assert float(bonus.floor) == pytest.approx(float(expected), rel=0.3)
+
+
 def first_contact(**fields: Any) -> float:
     """The mean reward of a place far from all that was seen, after familiar ones are learnt."""
     generator = torch.Generator().manual_seed(0)
@@ -164,7 +212,8 @@ def test_a_new_place_is_not_punished() -> None:
 
 @pytest.mark.parametrize(
     ("fields", "message"),
-    [({"copy_decay": 1.0}, "copy_decay"), ({"copy_decay": -0.1}, "copy_decay"),
+    [({"copy_decay": 1.0}, "copy_decay"), ({"copy_decay": 0.0}, "copy_decay"),
+     ({"relative_floor": 0.5, "form": "linear"}, "relative_floor"), ({"shared_encoder": True}, "shared_encoder"),
      ({"relative_floor": -1.0}, "relative_floor"), ({"relative_floor": float("inf")}, "relative_floor"),
      ({"form": "rnd"}, "form"), ({"error_outputs": 3}, "error_outputs"), ({"replay": "new"}, "replay")],
 )  # fmt: skip

@@ -140,10 +140,22 @@ def test_the_robust_sample_is_the_same_however_the_rows_are_split(counts: list[i
     whole.observe(rows)
     for part in rows.split(counts):
         parts.observe(part)
-    kept, stride = int(whole.kept), int(whole.stride)
-    assert kept < RobustScale.ROWS
-    assert torch.equal(whole.sample[:kept], rows[::stride])
-    assert torch.equal(parts.sample[: int(parts.kept)], rows[::stride])
+    kept = int(whole.kept)
+    assert min(len(rows), RobustScale.ROWS // 3) <= kept < RobustScale.ROWS
+    assert torch.equal(whole.sample[:kept], rows[whole.number[:kept]])
+    assert len(whole.number[:kept].unique()) == kept
+    assert torch.equal(parts.sample[: int(parts.kept)], whole.sample[:kept])
+
+
+@pytest.mark.parametrize("environments", [2, 3, 7, 8, 10, 16, 64])
+def test_environments_that_take_turns_are_all_in_the_sample(environments: int) -> None:
+    scale = RobustScale((1,))
+    for _ in range(300):
+        scale.observe(torch.arange(float(environments)).repeat(128).unsqueeze(1))
+    seen = scale.sample[: int(scale.kept)].flatten().long().bincount(minlength=environments)
+    expected = int(scale.kept) / environments
+    assert (seen > 0.5 * expected).all()
+    assert (seen < 1.5 * expected).all()
 
 
 def test_the_robust_scale_takes_effect_when_committed_and_is_saved() -> None:
