@@ -31,8 +31,8 @@ class PastError(Protocol):
     def begin(self, untrained: Callable[[], Tensor]) -> None:
         """Called once, before the first update of f; `untrained` computes the errors that f makes as it is."""
 
-    def fit(self, slots: Tensor, generator: torch.Generator) -> Tensor:
-        """Learn from the entries of the queue D, given as slots of the buffer; the loss."""
+    def fit(self, slots: Tensor, generator: torch.Generator) -> Tensor | None:
+        """Learn from the entries of the queue D, given as slots of the buffer; the loss, if there is one."""
 
 
 class QueueRegression:
@@ -159,11 +159,7 @@ class SlowCopy:
         """The copy was made before f learnt anything."""
 
     @torch.no_grad()
-    def fit(self, slots: Tensor, generator: torch.Generator) -> Tensor:
-        """Follow f; the mean squared distance that was left."""
-        left, count = torch.zeros((), device=slots.device), 0
+    def fit(self, slots: Tensor, generator: torch.Generator) -> None:
+        """Follow f."""
         for slow, fast in zip(self.model.parameters(), self.dynamics.parameters(), strict=True):
-            left += (fast - slow).square().sum()
-            count += slow.numel()
             slow.lerp_(fast, 1 - self.decay)
-        return left / count

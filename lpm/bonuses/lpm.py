@@ -210,7 +210,9 @@ class LPM(IntrinsicReward):
         metrics = {"dynamics_loss": self._fit_dynamics(generator)}
         slots = self.queue_slots()
         if (len(slots) or not self.past_error.queued) and int(self.versions) % self.config.error_every == 0:
-            metrics["error_model_loss"] = self.past_error.fit(slots, generator)
+            loss = self.past_error.fit(slots, generator)
+            if loss is not None:
+                metrics["error_model_loss"] = loss
             self.fits += 1
         errors = self.buffer["error"][slots]
         if len(slots):
