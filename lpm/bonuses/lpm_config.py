@@ -131,9 +131,7 @@ class LPMConfig:
         expect(self, "copy_decay", 0 < self.copy_decay < 1, "more than 0 and less than 1")
         share = self.relative_floor
         expect(self, "relative_floor", share is None or 0 <= share < math.inf, "at least 0 and finite, or None")
-        expect(
-            self, "relative_floor", not share or self.form != "linear", "0 or None with form='linear'"
-        )
+        expect(self, "relative_floor", not share or self.form != "linear", "0 or None with form='linear'")
         if self.error_model != "network":
             expect(self, "form", self.form != "rnd", f"'log', 'exp' or 'linear' with error_model={self.error_model!r}")
             expect(self, "error_outputs", self.error_outputs == 1, f"1 with error_model={self.error_model!r}")
