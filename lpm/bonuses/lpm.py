@@ -27,7 +27,7 @@ from lpm.nn.inputs import ObservationInput, in_chunks
 from lpm.nn.replay import TransitionBuffer
 from lpm.nn.seeding import seeded
 
-RELATIVE_FLOOR = {"network": 0.0, "anchored": 0.1, "slow_copy": 1.0}  # by error model, unless the config says otherwise
+RELATIVE_FLOOR = 0.1  # of the error models that start from f's prior, unless the config says otherwise
 SPREAD = 512  # rows at most that the relative floor is measured on
 
 
@@ -79,7 +79,7 @@ class LPM(IntrinsicReward):
         self.register_buffer("floor", torch.tensor(floor))
         self.relative_floor = config.relative_floor
         if self.relative_floor is None:
-            self.relative_floor = RELATIVE_FLOOR[config.error_model]
+            self.relative_floor = 0.0 if config.error_model == "network" or config.form == "linear" else RELATIVE_FLOOR
         _refuse_clamp_trap(config, floor)
         _refuse_large_reservoir(config, self.queue_size, rollout)
         normalise = config.normalise

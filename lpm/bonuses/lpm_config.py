@@ -29,8 +29,8 @@ class LPMConfig:
     Paper: none stated; release: 1e-6, in the target only."""
     relative_floor: float | None = None
     """Added to `error_floor`, as a share of the median error of predicting the mean of the first observations: what is
-    learnt better than this hardly pays. None: 0 for a network g (paper), 0.1 for an anchored one, 1 for a slow copy.
-    Not for the linear form; with a slow copy it cancels in the exp form, which is then the linear one."""
+    learnt better than this hardly pays. None: 0 for a network g (paper), 0.1 for an anchored one or a slow copy. Not
+    for the linear form; with a slow copy it cancels in the exp form, which is then the linear one."""
     queue_size: int | None = None
     """d, capacity of the error queue D in transitions (Sec. 3). None: one rollout, so that D holds the errors of one
     model version. Paper: 100 (MNIST, MiniWorld), 128 (Atari)."""

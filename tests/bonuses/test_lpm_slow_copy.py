@@ -91,9 +91,10 @@ def test_the_floor_is_a_share_of_the_error_of_predicting_the_mean() -> None:
     assert torch.equal(other.floor, bonus.floor)
 
 
-@pytest.mark.parametrize(("error_model", "share"), [("network", 0.0), ("anchored", 0.1), ("slow_copy", 1.0)])
+@pytest.mark.parametrize(("error_model", "share"), [("network", 0.0), ("anchored", 0.1), ("slow_copy", 0.1)])
 def test_the_relative_floor_unless_told_otherwise(error_model: str, share: float) -> None:
     assert build(error_model=error_model).relative_floor == share
+    assert build(error_model=error_model, form="linear").relative_floor == 0  # nothing to put a floor under
 
 
 def test_a_floor_that_rises_empties_the_queue_of_an_anchored_g() -> None:
@@ -186,7 +187,8 @@ def test_rewards_do_not_depend_on_how_a_rollout_is_split(environments: int) -> N
 def test_the_floor_is_measured_on_all_environments() -> None:
     obs = torch.randn(512, 8, 1, generator=torch.Generator().manual_seed(0))
     obs[:, 1:] *= 10
-    bonus = lpm.make("lpm", LINE, num_envs=8, rollout_steps=512, seed=0, normalise="none", **SLOW)
+    settings = {"normalise": "none", "relative_floor": 1.0, **SLOW}
+    bonus = lpm.make("lpm", LINE, num_envs=8, rollout_steps=512, seed=0, **settings)
     bonus.step(Transitions.build(obs, torch.zeros(512, 8, dtype=torch.int64), obs))
     bonus.update()
     expected = (obs - obs.mean()).square().flatten().median()
