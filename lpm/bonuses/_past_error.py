@@ -118,8 +118,13 @@ class AnchoredRegression:
         self.model.anchor.copy_(untrained().mean())
 
     @torch.no_grad()
-    def fit(self, slots: Tensor, generator: torch.Generator) -> Tensor:
-        """One exact update on the stored errors; nothing is drawn."""
+    def fit(self, slots: Tensor, generator: torch.Generator) -> Tensor | None:
+        """One exact update on the stored errors that it has not seen; nothing is drawn."""
+        unseen = self.buffer.total - int(self.model.rows)
+        self.model.rows.fill_(self.buffer.total)
+        slots = slots[max(len(slots) - unseen, 0) :]
+        if not len(slots):
+            return None
         x = in_chunks(lambda obs, action, _: self._inputs(obs, action), *self.buffer.rows(slots))
         return self.model.fit(x, self.buffer["error"][slots])
 

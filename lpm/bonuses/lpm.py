@@ -209,7 +209,7 @@ class LPM(IntrinsicReward):
             self.past_error.begin(self._untrained_errors)
         metrics = {"dynamics_loss": self._fit_dynamics(generator)}
         slots = self.queue_slots()
-        if (len(slots) or not self.past_error.queued) and int(self.versions) % self.config.error_every == 0:
+        if not self.past_error.queued or (len(slots) and int(self.versions) % self.config.error_every == 0):
             loss = self.past_error.fit(slots, generator)
             if loss is not None:
                 metrics["error_model_loss"] = loss
@@ -290,12 +290,14 @@ class LPM(IntrinsicReward):
 
     def _freeze_statistics(self) -> bool:
         """Freeze the observation statistics once enough was seen; errors in the old scale leave the queue."""
-        if self._statistics_frozen:
+        if self.versions > 0:
             return True
-        if self.buffer.total < self.config.warmup:
+        measures = self.input.moments is not None or bool(self.relative_floor)
+        if measures and self.buffer.total < self.config.warmup:
             return False
-        self.input.commit()
-        self.queue_start.fill_(self.buffer.total)
+        if not self._statistics_frozen:
+            self.input.commit()
+            self.queue_start.fill_(self.buffer.total)
         return True
 
 

@@ -29,8 +29,8 @@ class LPMConfig:
     Paper: none stated; release: 1e-6, in the target only."""
     relative_floor: float | None = None
     """Added to `error_floor`, as a share of the median error of predicting the mean of the first observations: what is
-    learnt better than this hardly pays. None: 0 for a network g (paper), 0.1 for an anchored one or a slow copy. Not
-    for the linear form; with a slow copy it cancels in the exp form, which is then the linear one."""
+    learnt better than this hardly pays. None: 0 for a network g (paper), 0.1 for an anchored one or a slow copy. For
+    the log and exp forms; with a slow copy and `exp_weight` 1 it cancels in the exp form, which is the linear one."""
     queue_size: int | None = None
     """d, capacity of the error queue D in transitions (Sec. 3). None: one rollout, so that D holds the errors of one
     model version. Paper: 100 (MNIST, MiniWorld), 128 (Atari)."""
@@ -47,13 +47,14 @@ class LPMConfig:
     g is not a network), images no. "standard" clips at ±10; "scalar" (release, Atari): mean per pixel, one common std;
     "robust": by the densest half of the values, the rest squashed. Paper: none stated."""
     warmup: int = 1
-    """Transitions to observe before the statistics freeze; errors measured before are not queued. Release: 10,000."""
+    """Transitions to observe before the first update, if it freezes statistics or measures a relative floor; errors
+    from before are not queued. Release: 10,000."""
     buffer_size: int | None = None
     """Capacity of the replay buffer B in transitions. None: 64 rollouts, but at most 65,536 or what 512 MiB
     hold, and never less than the queue or a rollout. Paper: unbounded."""
     replay: Literal["auto", "all", "latest", "mixed"] = "auto"
     """What f is trained on: "all" of B (Algorithm 1), only the "latest" since the last update (release), or "mixed",
-    half of each minibatch from either. "auto": mixed for a slow copy, all otherwise."""
+    half of each minibatch from either (less of the latest, if there is less). "auto": mixed for a slow copy or all."""
     dynamics_hidden: tuple[int, ...] | None = None
     """Hidden layers of f. None: (128, 128) for vectors, (512,) after the encoder for images (App. C.2, C.3)."""
     dynamics_skip: bool = False
@@ -92,7 +93,7 @@ class LPMConfig:
     error_steps: int = 16
     """Gradient steps of g per update. Paper: as f; release: 1 (MNIST, MiniWorld) or 24 (Atari)."""
     error_every: int = 1
-    """Fit g at every n-th update only (release MNIST and MiniWorld: 5)."""
+    """Fit g at every n-th update only (release MNIST and MiniWorld: 5). A slow copy follows at every update."""
     batch_size: int = 256
     """Minibatch of f (App. C.1: 32)."""
     error_batch_size: int = 256
@@ -131,7 +132,7 @@ class LPMConfig:
         expect(self, "copy_decay", 0 < self.copy_decay < 1, "more than 0 and less than 1")
         share = self.relative_floor
         expect(self, "relative_floor", share is None or 0 <= share < math.inf, "at least 0 and finite, or None")
-        expect(self, "relative_floor", not share or self.form != "linear", "0 or None with form='linear'")
+        expect(self, "relative_floor", not share or self.form in ("log", "exp"), f"0 or None with form={self.form!r}")
         if self.error_model != "network":
             expect(self, "form", self.form != "rnd", f"'log', 'exp' or 'linear' with error_model={self.error_model!r}")
             expect(self, "error_outputs", self.error_outputs == 1, f"1 with error_model={self.error_model!r}")

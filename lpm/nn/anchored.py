@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 JITTER = 1e-8
+ATTEMPTS = 12  # with ten times as much jitter each
 
 
 class AnchoredErrorModel(nn.Module):
@@ -26,6 +27,7 @@ class AnchoredErrorModel(nn.Module):
     precision: Tensor  # (F, F) of w, in units of the noise precision
     moment: Tensor  # (F,)
     mean: Tensor  # (F,) of w
+    rows: Tensor  # how many rows the caller had seen at the last fit
 
     def __init__(
         self, inputs: int, *, features: int = 512, length_scale: float, forgetting: float, ridge: float
@@ -40,6 +42,7 @@ class AnchoredErrorModel(nn.Module):
         self.register_buffer("precision", ridge * torch.eye(features, dtype=torch.float64))
         self.register_buffer("moment", torch.zeros(features, dtype=torch.float64))
         self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("rows", torch.zeros((), dtype=torch.int64))
 
     def features(self, x: Tensor) -> Tensor:
         """(B, inputs) to (B, F), of norm about 1."""
@@ -54,11 +57,15 @@ class AnchoredErrorModel(nn.Module):
 
     @torch.no_grad()
     def fit(self, x: Tensor, errors: Tensor) -> Tensor:
-        """Forget a little, then condition on rows (B, inputs) and their errors (B,); the squared residual before."""
+        """Forget a little, then condition on rows (B, inputs) and their errors (B,); the squared residual before.
+
+        Rows without finite features or error, as a diverged encoder makes them, are left out.
+        """
         if not bool(self.scale > 0):
             self.scale.fill_(self.length_scale * median_distance(x))
         phi = self.features(x)
-        difference = errors - self.anchor
+        sound = phi.isfinite().all(1) & errors.isfinite()
+        phi, difference = phi[sound], errors[sound] - self.anchor
         loss = (difference - phi @ self.mean).square().mean()
         kept = self.forgetting
         self.precision.mul_(kept).diagonal().add_((1 - kept) * self.ridge)
@@ -69,13 +76,16 @@ class AnchoredErrorModel(nn.Module):
 
 
 def median_distance(x: Tensor, most: int = 512) -> float:
-    """The median distance between two of the rows, of which at most `most`, evenly spread, are looked at.
+    """The median distance between two of the rows, of which a sample of at most `most` is looked at.
+
+    The sample is always the same one, but follows no pattern of the rows (environments that take turns).
 
     >>> median_distance(torch.tensor([[0.0], [1.0], [3.0]]))
     2.0
     """
-    chosen = x[:: max(1, -(-len(x) // most))].double()
-    distances = torch.nn.functional.pdist(chosen)
+    chosen = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[:most].to(x.device)
+    distances = torch.nn.functional.pdist(x[chosen].double())
+    distances = distances[distances.isfinite()]
     middle = float(distances.median()) if len(distances) else 0.0
     return middle if middle > 0 else 1.0
 
@@ -84,9 +94,13 @@ def _solve(precision: Tensor, moment: Tensor) -> Tensor:
     """Precision⁻¹ moment by Cholesky, with as much jitter as it takes."""
     factor, failed = torch.linalg.cholesky_ex(precision)
     jitter = JITTER * float(precision.diagonal().mean())
-    while bool(failed):
+    for _ in range(ATTEMPTS):
+        if not bool(failed):
+            break
         raised = precision.clone()
         raised.diagonal().add_(jitter)
         factor, failed = torch.linalg.cholesky_ex(raised)
         jitter *= 10
+    if bool(failed):
+        raise ArithmeticError("anchored error model: its precision matrix has no Cholesky factor, even with jitter")
     return torch.cholesky_solve(moment.unsqueeze(1), factor).squeeze(1)

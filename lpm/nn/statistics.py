@@ -82,6 +82,7 @@ class RobustScale(nn.Module):
     squashes = True
     ROWS = 2048
     NORMAL_HALF = 1.3489795  # length of the shortest half of a standard normal distribution
+    LARGEST = 1e30  # what a division that overflows counts as; asinh of it is 70
 
     def __init__(self, shape: tuple[int, ...], *, min_std: float = 1e-4) -> None:
         super().__init__()
@@ -126,7 +127,7 @@ class RobustScale(nn.Module):
         length, first = lengths.min(0, keepdim=True)
         centre = (values.gather(0, first) + values.gather(0, first + half)).squeeze(0) / 2
         scale = length.squeeze(0) / self.NORMAL_HALF
-        # more than half of the values are equal: a flag, a constant
+        # more than half of the values are (as good as) equal: a flag, a constant
         flat = scale < self.min_std
         self.mean.copy_(torch.where(flat, values.mean(0), centre))
         self.std.copy_(torch.where(flat, values.std(0, correction=0), scale).clamp_min(self.min_std))
@@ -134,7 +135,7 @@ class RobustScale(nn.Module):
 
     def normalise(self, rows: Tensor, clip: float | None = None) -> Tensor:
         """Scale with the active statistics, and squash."""
-        scaled = ((rows - self.mean) / self.std).asinh_()
+        scaled = ((rows - self.mean) / self.std).clamp_(-self.LARGEST, self.LARGEST).asinh_()
         return scaled if clip is None else scaled.clamp_(-clip, clip)
 
 

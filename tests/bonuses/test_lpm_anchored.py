@@ -80,6 +80,20 @@ def test_bad_settings_are_refused(fields: dict[str, object], message: str) -> No
         lpm.make("lpm", LINE, **{"error_model": "anchored", **fields})
 
 
+def test_no_error_counts_twice_however_often_it_is_updated() -> None:
+    traces = []
+    for size in (128, 8):
+        bonus = lpm.make("lpm", LINE, num_envs=1, rollout_steps=128, seed=0, anchor_forgetting=1.0, **ANCHORED)
+        generator = torch.Generator().manual_seed(0)
+        for transitions in (familiar(generator) for _ in range(3)):
+            for t in range(0, 128, size):
+                bonus.step(block(transitions.obs[t : t + size], transitions.next_obs[t : t + size]))
+                bonus.update()
+        traces.append(float(bonus.error_model.precision.trace()) - 64)
+    assert traces[0] == pytest.approx(2 * 128, rel=0.1)  # the first block is measured, not learnt from
+    assert traces[1] == pytest.approx(3 * 128 - 8, rel=0.1)
+
+
 def test_the_example_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["first_visit.py", "--seeds", "1", "--visits", "2"])
     threads = torch.get_num_threads()

@@ -76,6 +76,44 @@ def test_the_copy_starts_untrained_and_follows_f() -> None:
         torch.testing.assert_close(slow.detach(), want)
 
 
+def test_the_copy_follows_at_every_update_whatever_the_schedule_of_g() -> None:
+    copies = []
+    for every in (1, 5):
+        bonus = build(error_every=every)
+        generator = torch.Generator().manual_seed(0)
+        for _ in range(3):
+            bonus.step(learnable(generator))
+            bonus.update()
+        copies.append(torch.cat([p.detach().flatten() for p in bonus.error_model.parameters()]))
+    assert torch.equal(*copies)
+
+
+def test_the_floor_waits_for_the_warm_up_without_statistics_too() -> None:
+    bonus = build(normalise="none", warmup=100)
+    generator = torch.Generator().manual_seed(0)
+    bonus.step(learnable(generator, 99))
+    assert bonus.update() == {}
+    assert float(bonus.floor) == pytest.approx(1e-4)
+    bonus.step(learnable(generator, 1))
+    assert bonus.update()
+    assert float(bonus.floor) > 0.01
+
+
+@pytest.mark.parametrize("error_model", ["slow_copy", "anchored"])
+def test_one_observation_beyond_measure_spoils_nothing(error_model: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    spaces = Spaces(Box(-np.inf, np.inf, (2,)), Discrete(2))
+    bonus = lpm.make("lpm", spaces, num_envs=1, rollout_steps=64, seed=0, error_model=error_model)
+    for number in range(4):
+        obs = torch.randn(65, 1, 2, generator=generator)
+        obs[..., 1] = 1.0
+        if number == 2:
+            obs[30] = 1e35
+        bonus.step(block(obs[:-1], obs[1:]))
+        bonus.update()
+    assert torch.isfinite(bonus.step(block(obs[:-1], obs[1:]))).all()
+
+
 def test_the_floor_is_a_share_of_the_error_of_predicting_the_mean() -> None:
     bonus = build(relative_floor=0.5, error_floor=0.01, normalise="none")
     values = torch.tensor([0.0, 2.0, 4.0, 6.0, 13.0]).view(5, 1, 1)  # mean 5; squared distances 25, 9, 1, 1, 64
@@ -217,7 +255,8 @@ def test_a_new_place_is_not_punished() -> None:
     [({"copy_decay": 1.0}, "copy_decay"), ({"copy_decay": 0.0}, "copy_decay"),
      ({"relative_floor": 0.5, "form": "linear"}, "relative_floor"), ({"shared_encoder": True}, "shared_encoder"),
      ({"relative_floor": -1.0}, "relative_floor"), ({"relative_floor": float("inf")}, "relative_floor"),
-     ({"form": "rnd"}, "form"), ({"error_outputs": 3}, "error_outputs"), ({"replay": "new"}, "replay")],
+     ({"form": "rnd"}, "form"), ({"error_outputs": 3}, "error_outputs"), ({"replay": "new"}, "replay"),
+     ({"error_model": "network", "form": "rnd", "relative_floor": 0.1}, "relative_floor")],
 )  # fmt: skip
 def test_bad_settings_are_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=f"LPMConfig.{message}"):

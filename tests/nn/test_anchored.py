@@ -94,3 +94,26 @@ def test_singular_precision_gets_jitter() -> None:
     ones = torch.ones(4, 4, dtype=torch.float64)
     solution = _solve(ones, torch.ones(4, dtype=torch.float64))
     assert float((ones @ solution - 1).abs().max()) == pytest.approx(0, abs=1e-4)
+
+
+def test_a_matrix_that_no_jitter_mends_is_an_error_not_a_loop() -> None:
+    broken = torch.full((4, 4), torch.nan, dtype=torch.float64)
+    with pytest.raises(ArithmeticError, match="Cholesky"):
+        _solve(broken, torch.ones(4, dtype=torch.float64))
+
+
+def test_rows_that_are_not_finite_are_left_out() -> None:
+    x, errors = data()
+    clean, dirty = model(), model()
+    for g in (clean, dirty):
+        g.fit(x, errors)
+    clean.fit(x[2:], errors[2:])
+    errors[0], x[1, 0] = torch.inf, torch.nan
+    dirty.fit(x, errors)
+    assert torch.equal(clean.mean, dirty.mean)
+
+
+def test_environments_that_take_turns_all_count_for_the_length_scale() -> None:
+    x = torch.randn(512, 8, 1, generator=torch.Generator().manual_seed(0))
+    x[:, 1:] *= 10
+    assert median_distance(x.flatten(0, 1)) == pytest.approx(median_distance(x.flip(1).flatten(0, 1)), rel=0.2)

@@ -132,6 +132,17 @@ def test_flags_and_constants_have_a_scale_too() -> None:
     assert scale.normalise(rows).abs().max() < 5
 
 
+def test_the_largest_numbers_stay_finite() -> None:
+    largest = torch.finfo(torch.float32).max
+    rows = torch.zeros(100, 2)
+    rows[:, 1] = torch.linspace(-1, 1, 100)
+    rows[0], rows[1] = largest, -largest
+    scaled = robust(rows).normalise(rows)
+    assert torch.isfinite(scaled).all()
+    assert scaled.abs().max() < 100
+    assert torch.isfinite(robust(torch.zeros(100, 1)).normalise(torch.tensor([[largest]]))).all()
+
+
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(counts=st.lists(st.integers(0, 3000), min_size=1, max_size=6), seed=st.integers(0, 99))
 def test_the_robust_sample_is_the_same_however_the_rows_are_split(counts: list[int], seed: int) -> None:
