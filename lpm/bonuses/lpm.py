@@ -20,7 +20,7 @@ from lpm.core.registry import register
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.anchored import AnchoredErrorModel
-from lpm.nn.buffers import minibatches
+from lpm.nn.buffers import fixed_sample, minibatches
 from lpm.nn.dynamics import DynamicsModel
 from lpm.nn.fitting import fit
 from lpm.nn.inputs import ObservationInput, in_chunks
@@ -228,8 +228,7 @@ class LPM(IntrinsicReward):
         if not self.relative_floor:
             return
         slots = self.buffer.last(len(self.buffer))
-        chosen = torch.randperm(len(slots), generator=torch.Generator().manual_seed(0))[:SPREAD]
-        _, _, next_obs = self.buffer.rows(slots[chosen.to(slots.device)])
+        _, _, next_obs = self.buffer.rows(slots[fixed_sample(len(slots), SPREAD).to(slots.device)])
         seen = self.input(next_obs).flatten(1)
         self.floor += self.relative_floor * (seen - seen.mean(0)).square().mean(1).median()
         self.queue_start.fill_(self.buffer.total)
@@ -289,7 +288,10 @@ class LPM(IntrinsicReward):
         return self.input.moments is None or bool(self.input.moments.commits > 0)
 
     def _freeze_statistics(self) -> bool:
-        """Freeze the observation statistics once enough was seen; errors in the old scale leave the queue."""
+        """Freeze the observation statistics once enough was seen; errors in the old scale leave the queue.
+
+        False: the first update must wait, because it would measure statistics or the floor on too little.
+        """
         if self.versions > 0:
             return True
         measures = self.input.moments is not None or bool(self.relative_floor)

@@ -54,7 +54,8 @@ class LPMConfig:
     hold, and never less than the queue or a rollout. Paper: unbounded."""
     replay: Literal["auto", "all", "latest", "mixed"] = "auto"
     """What f is trained on: "all" of B (Algorithm 1), only the "latest" since the last update (release), or "mixed",
-    half of each minibatch from either (less of the latest, if there is less). "auto": mixed for a slow copy or all."""
+    half of each minibatch from either (less of the latest, if there is less). "auto": mixed for a slow copy, all for
+    the other error models."""
     dynamics_hidden: tuple[int, ...] | None = None
     """Hidden layers of f. None: (128, 128) for vectors, (512,) after the encoder for images (App. C.2, C.3)."""
     dynamics_skip: bool = False

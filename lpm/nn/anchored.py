@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from lpm.nn.buffers import fixed_sample
+
 JITTER = 1e-8
 ATTEMPTS = 12  # with ten times as much jitter each
 
@@ -78,13 +80,10 @@ class AnchoredErrorModel(nn.Module):
 def median_distance(x: Tensor, most: int = 512) -> float:
     """The median distance between two of the rows, of which a sample of at most `most` is looked at.
 
-    The sample is always the same one, but follows no pattern of the rows (environments that take turns).
-
     >>> median_distance(torch.tensor([[0.0], [1.0], [3.0]]))
     2.0
     """
-    chosen = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[:most].to(x.device)
-    distances = torch.nn.functional.pdist(x[chosen].double())
+    distances = torch.nn.functional.pdist(x[fixed_sample(len(x), most).to(x.device)].double())
     distances = distances[distances.isfinite()]
     middle = float(distances.median()) if len(distances) else 0.0
     return middle if middle > 0 else 1.0

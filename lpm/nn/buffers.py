@@ -74,6 +74,15 @@ class RingBuffer(nn.Module):
         return torch.arange(self.total - count, self.total, device=self.pushed.device) % self.capacity
 
 
+def fixed_sample(count: int, most: int) -> Tensor:
+    """Indices of at most `most` of `count` rows: always the same ones, and no regular pattern of the rows.
+
+    >>> len(fixed_sample(10, 4)), sorted(fixed_sample(3, 4).tolist())
+    (4, [0, 1, 2])
+    """
+    return torch.randperm(count, generator=torch.Generator().manual_seed(0))[:most]
+
+
 def minibatches(size: int, batch: int, steps: int, generator: torch.Generator) -> Iterator[Tensor]:
     """`steps` index tensors into `size` rows, without replacement within a pass; the tail of a pass is dropped.
 
