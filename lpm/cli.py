@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+
+from lpm.suggest import suggest
 
 COMMANDS = {
     "reproduce": "run an experiment of the paper: table, figure, page",
@@ -32,9 +33,7 @@ def main(args: Sequence[str] | None = None) -> int:
         return 0
     command = words[0]
     if command not in COMMANDS:
-        near = difflib.get_close_matches(command, COMMANDS, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(COMMANDS)}"
-        print(f"lpm: unknown command {command!r}; {hint}", file=sys.stderr)
+        print(f"lpm: unknown command {command!r}{suggest(command, COMMANDS)}", file=sys.stderr)
         return 2
     try:
         status: int = import_module(f"lpm.commands.{command}").run(words[1:])

@@ -16,7 +16,7 @@ Off-policy (SAC, TD3, DDPG, DQN, TQC, QR-DQN):
 from __future__ import annotations
 
 from lpm.adapters._common import missing
-from lpm.agents.mixer import MixerConfig
+from lpm.core.mixer import MixerConfig
 
 try:
     import stable_baselines3 as _  # noqa: F401

@@ -22,9 +22,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lpm.agents.errors import NonFiniteError
-from lpm.agents.gae import Floats, Mask
 from lpm.agents.policy import ActorCritic
+from lpm.core.errors import NonFiniteError
+from lpm.core.mixer import Floats, Mask
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 
@@ -100,10 +100,10 @@ class Collector:
     # ---- collecting ---------------------------------------------------------------------------------------
     def collect(self, policy: ActorCritic, generator: torch.Generator, *, uniform: bool = False) -> Block:
         """The next block, acted by sampling from `policy`, or uniformly at random."""
-        steps, chooser = self.num_steps, policy.choose
-        noise = chooser.noise(steps, self.num_envs, generator)
+        steps, actions = self.num_steps, policy.actions
+        noise = actions.noise(steps, self.num_envs, generator)
         parameters = torch.zeros(steps, self.num_envs, self.spaces.policy_width)
-        choices = chooser.uniform(noise) if uniform else noise.new_zeros(0)
+        choices = actions.uniform(noise) if uniform else noise.new_zeros(0)
         values: list[Tensor] = []
         parts: list[Tensor] = []
         self._obs[0] = self._obs[-1]
@@ -125,9 +125,9 @@ class Collector:
                         now = act(obs)
                     now = now.cpu()
                     parameters[t] = now
-                    choice = chooser.sample(now, noise[t])
+                    choice = actions.sample(now, noise[t])
                     parts.append(choice)
-                action = chooser.executed(choice.numpy())
+                action = actions.executed(choice.numpy())
                 decided = perf_counter()
                 self.seconds["policy"] += decided - clock
                 outcome = self.envs.step(action)
@@ -141,7 +141,7 @@ class Collector:
         self._count_episodes()
         self._visit(self._cells)
         return Block(
-            transitions=self._transitions(chooser.executed, choices, parameters),
+            transitions=self._transitions(actions.executed, choices, parameters),
             choice=choices.to(self.device),
             policy=parameters.to(self.device),
             values=torch.stack(values).clone() if values else None,

@@ -86,7 +86,7 @@ def _noise_table(options: Bonuses) -> int:
     except KeyboardInterrupt:
         console.print(f"\nInterrupted. Finished runs are in {options.out}; the same command continues.")
         return 130
-    rows = table_rows(two_arms.summarise(two_arms.ArmCurves(**result["curves"]) for result in results))
+    rows = table_rows(two_arms.summarise(two_arms.ArmCurves(**result["curves"]) for result in results.values()))
     write_table(rows, options.out / "table.md")
     table = Table(*HEADER, title=f"Two arms, {options.updates} updates, {options.seeds} seeds")
     for row in rows:

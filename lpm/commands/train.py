@@ -18,12 +18,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from lpm.agents import Agent, MixerConfig, NonFiniteError
+from lpm.agents.agent import PolicyKind
 from lpm.core.registry import configure
 from lpm.runs.checkpoint import CheckpointError
-from lpm.runs.config import PRESETS, RunConfig, nearest
+from lpm.runs.config import PRESETS, RunConfig
 from lpm.runs.folder import RunFolder
 from lpm.runs.loggers import Service
 from lpm.runs.train import Outcome, TrainOptions, train
+from lpm.suggest import suggest
 
 DESCRIPTION = """Train an agent on task reward plus bonus.
 
@@ -49,6 +51,9 @@ class _Choices:
 def run(args: Sequence[str]) -> int:
     """Parse and train."""
     words, env = _take_env(list(args))
+    for old, new in (("heads", "value-heads"), ("episodic", "episodic-bonus")):
+        if any(word.partition("=")[0] == f"--mixer.{old}" for word in words):
+            raise ValueError(f"--mixer.{old}: this belongs to the agent now; use --ppo.{new} or --a2c.{new}")
     choices, saved = _choices(words)
     given: Any = tyro.cli(
         _options(choices, saved), args=words, prog="lpm train", description=DESCRIPTION, use_underscores=False
@@ -102,9 +107,9 @@ def _choices(words: list[str]) -> tuple[_Choices, RunConfig | None]:
     algo = found.algo or (saved.algo if saved else "ppo")
     bonus = found.bonus or (saved.bonus if saved else "lpm")
     if algo not in PRESETS:
-        raise ValueError(f"unknown algorithm {algo!r}{nearest(algo, PRESETS)}")
+        raise ValueError(f"unknown algorithm {algo!r}{suggest(algo, PRESETS)}")
     if found.preset is not None and found.preset not in PRESETS[algo]:
-        raise ValueError(f"unknown preset {found.preset!r} of {algo}{nearest(found.preset, PRESETS[algo])}")
+        raise ValueError(f"unknown preset {found.preset!r} of {algo}{suggest(found.preset, PRESETS[algo])}")
     return _Choices(algo, bonus, found.preset, found.variant, found.out, found.resume), saved
 
 
@@ -135,6 +140,7 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
         "variant": option(str | None, "Named settings of the bonus, such as paper.", None),
         "algo": option(str, "The learner: ppo or a2c.", choices.algo),
         "preset": option(str | None, f"Named settings of it: {', '.join(PRESETS[choices.algo])}.", None),
+        "policy": option(PolicyKind, "learnt, or uniform: random actions, the reference for coverage.", base.policy),
         "steps": option(float, "Environment steps, summed over environments.", float(base.steps)),
         "beta": option(float | None, "Weight of the bonus: short for --mixer.weight.", None),
         "seed": option(int, "Seed of everything random.", base.seed),
@@ -164,6 +170,7 @@ def _config(given: Any, choices: _Choices, saved: RunConfig | None, env: dict[st
         env_id=given.env_id,
         algo=given.algo,
         bonus=given.bonus_name,
+        policy=given.policy,
         steps=int(given.steps),
         seed=given.seed,
         device=given.device,

@@ -20,7 +20,7 @@ from lpm.experiments.experiment import Experiment, expect_known, load
 from lpm.files import write_atomic
 from lpm.report.statistics import Summary, summarise
 from lpm.runs.toml import dumps
-from lpm.sweeps import Result, kept, load_result, run_jobs
+from lpm.sweeps import Result, kept, run_jobs
 from lpm.sweeps.fields import Field, parse_field
 from lpm.sweeps.local import Crew
 from lpm.sweeps.tune import Trial, search
@@ -156,7 +156,7 @@ class _Runs:
             for seed in seeds
             for folder, fields in candidates.items()
         }
-        _, failures = run_jobs(
+        results, failures = run_jobs(
             list(jobs.values()),
             experiment.run,
             workers=options.workers,
@@ -165,9 +165,8 @@ class _Runs:
             crew=self.crew,
         )
         self.failures += failures
-        loaded = {key: result for key, job in jobs.items() if (result := load_result(job)) is not None}
         return {
-            folder: self._scores([loaded[folder, seed] for seed in seeds if (folder, seed) in loaded])
+            folder: self._scores([results[path] for seed in seeds if (path := jobs[folder, seed].path) in results])
             for folder in candidates
         }
 

@@ -17,7 +17,6 @@ from rich.console import Console
 
 from lpm.agents.collect import Envs
 from lpm.agents.policy import ActorCritic
-from lpm.core.registry import lookup
 from lpm.core.spaces import Spaces
 from lpm.files import write_atomic
 from lpm.runs.build import make_envs
@@ -87,17 +86,16 @@ def _rollout(
 ) -> tuple[list[NDArray[np.uint8]], float, int]:
     generator = torch.Generator().manual_seed(options.seed)
     spaces = Spaces.of(envs)
-    policy = ActorCritic(spaces, config.learner.network, config.mixer.heads, generator)
+    policy = ActorCritic(spaces, config.learner.network, config.learner.value_heads, generator)
     policy.load_state_dict(weights)
-    uniform = bool(getattr(lookup(config.bonus).bonus, "uniform_policy", False))
-    chooser = policy.choose
+    chooser = policy.actions
     obs, _ = envs.reset(seed=options.seed)
     frames, total, step = [_picture(envs)], 0.0, 0
     while step < options.steps:
         noise = chooser.noise(1, 1, generator)[0]
         with torch.inference_mode():
             parameters = policy.policy(torch.as_tensor(np.asarray(obs), dtype=spaces.obs_dtype))
-            if uniform:
+            if config.policy == "uniform":
                 choice = chooser.uniform(noise)
             else:
                 choice = chooser.greedy(parameters) if options.greedy else chooser.sample(parameters, noise)

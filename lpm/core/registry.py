@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -15,8 +14,15 @@ import torch
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.hints import check_types
 from lpm.core.spaces import Spaces
+from lpm.suggest import suggest
 
 GROUP = "lpm.bonuses"
+
+RETIRED = {
+    "random": "random actions are a policy; use `lpm train --policy uniform`, RunConfig(policy='uniform') or "
+    "PPO(..., policy='uniform')",
+}
+"""Names that were bonuses once, and what to use instead."""
 
 B = TypeVar("B", bound=type[IntrinsicReward])
 
@@ -75,8 +81,10 @@ def lookup(name: str) -> Entry:
             # a module that also uses the decorator has registered itself by now, perhaps with defaults
             if name not in _ENTRIES or _ENTRIES[name].bonus is not bonus:
                 register(name)(bonus)
+    if name not in _ENTRIES and name in RETIRED:
+        raise ValueError(f"{name!r} is no bonus any more: {RETIRED[name]}")
     if name not in _ENTRIES:
-        raise ValueError(f"unknown bonus {name!r}{_suggest(name, names())}")
+        raise ValueError(f"unknown bonus {name!r}{suggest(name, names())}")
     return _ENTRIES[name]
 
 
@@ -86,12 +94,12 @@ def configure(name: str, variant: str | None = None, **fields: Any) -> Any:
     settings = dict(entry.defaults)
     if variant is not None:
         if variant not in entry.bonus.variants:
-            raise ValueError(f"unknown variant {variant!r} of {name!r}{_suggest(variant, entry.bonus.variants)}")
+            raise ValueError(f"unknown variant {variant!r} of {name!r}{suggest(variant, entry.bonus.variants)}")
         settings.update(entry.bonus.variants[variant])
     known = [f.name for f in dataclasses.fields(entry.bonus.Config)]
     for given in fields:
         if given not in known:
-            raise ValueError(f"{name!r} has no field {given!r}{_suggest(given, known)}")
+            raise ValueError(f"{name!r} has no field {given!r}{suggest(given, known)}")
     check_types(entry.bonus.Config, fields)
     settings.update(fields)
     return entry.bonus.Config(**settings)
@@ -158,9 +166,3 @@ def _load(point: EntryPoint) -> Any:
 def _load_builtins() -> None:
     # by name, not by import statement: core knows that bonuses exist, not what they are
     import_module("lpm.bonuses")
-
-
-def _suggest(word: str, known: Any) -> str:
-    options = sorted(known)
-    near = difflib.get_close_matches(word, options, n=3)
-    return f"; did you mean {' or '.join(near)}?" if near else f"; known: {', '.join(options) or 'none'}"

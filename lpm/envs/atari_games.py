@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lpm.suggest import suggest
 
 MONTEZUMA = "montezuma_revenge"
 ROOMS = 24
@@ -36,9 +37,7 @@ def rom_name(game: str) -> str:
     by_letters = {rom.replace("_", ""): rom for rom in known}
     found = by_letters.get(name.replace("_", ""))
     if found is None:
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise ValueError(f"expected one of the {len(known)} games of the ALE, got {game!r}{hint}")
+        raise ValueError(f"expected one of the {len(known)} games of the ALE, got {game!r}{suggest(name, known)}")
     return str(found)
 
 

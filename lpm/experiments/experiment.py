@@ -8,8 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from lpm.agents.agent import PolicyKind
 from lpm.experiments.evidence import Evidence
-from lpm.runs.config import nearest
+from lpm.suggest import suggest
 from lpm.sweeps import Job, Result, Tick
 
 # Name on the command line -> module; each module has an EXPERIMENT. Imported only when asked for.
@@ -35,6 +36,8 @@ class Method:
     """Its registered name."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """What differs from its defaults; "variant" names a set of settings."""
+    policy: PolicyKind = "learnt"
+    """"uniform": random actions, nothing is learnt."""
 
 
 class Experiment(Protocol):
@@ -82,8 +85,8 @@ class Experiment(Protocol):
     ) -> Job:
         """One run; `fields` are added to the method's own (a search over settings)."""
 
-    def run(self, settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
-        """Do one run. Picklable: a plain function behind it."""
+    def run(self, task: Any, tick: Tick, scratch: Path) -> Result:
+        """Do the run of a job. Picklable: a plain function behind it."""
 
     def evidence(self, results: Sequence[Result]) -> Evidence:
         """What results of one scale show."""
@@ -92,7 +95,7 @@ class Experiment(Protocol):
 def load(name: str) -> Experiment:
     """An experiment by name."""
     if name not in EXPERIMENTS:
-        raise ValueError(f"unknown experiment {name!r}{nearest(name, EXPERIMENTS)}")
+        raise ValueError(f"unknown experiment {name!r}{suggest(name, EXPERIMENTS)}")
     experiment: Experiment = import_module(f"lpm.experiments.{EXPERIMENTS[name]}").EXPERIMENT
     return experiment
 
@@ -100,7 +103,7 @@ def load(name: str) -> Experiment:
 def expect_known(kind: str, name: str, known: Sequence[str] | Mapping[str, Any]) -> None:
     """Refuse an unknown method, condition or scale with the nearest known ones."""
     if name not in known:
-        raise ValueError(f"unknown {kind} {name!r}{nearest(name, known)}")
+        raise ValueError(f"unknown {kind} {name!r}{suggest(name, known)}")
 
 
 def unknown_runs(results: Sequence[Result], experiment: Experiment) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ ADDED: dict[str, Method] = {
     "forward_error": Method("Forward error", "forward_error"),
     "ngu": Method("NGU", "ngu"),
     "none": Method("No bonus", "none"),
-    "random": Method("Random actions", "random"),
+    "random": Method("Random actions", "none", policy="uniform"),
 }
 """What the paper does not have: the release's reward form, error models that start from f's prior, other
 learning-progress bonuses, and the two floors."""

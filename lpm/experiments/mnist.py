@@ -212,9 +212,9 @@ class NoisyMNISTExperiment:
         return Job(f"{method}, seed {seed}", path, settings, size.updates)
 
     @staticmethod
-    def run(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
+    def run(task: dict[str, Any], tick: Tick, scratch: Path) -> Result:
         """One run."""
-        return run(settings, tick, scratch)
+        return run(task, tick, scratch)
 
     def evidence(self, results: Sequence[Result]) -> Evidence:
         """Scores and curves of both kinds of transitions, on training and on held-out digits."""

@@ -140,9 +140,9 @@ class OverheadExperiment:
         return Job(f"{method}, {condition}, repetition {seed}", path, settings, SCALES[scale].cycles)
 
     @staticmethod
-    def run(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
+    def run(task: dict[str, Any], tick: Tick, scratch: Path) -> Result:
         """One repetition."""
-        return run(settings, tick, scratch)
+        return run(task, tick, scratch)
 
     def evidence(self, results: Sequence[Result]) -> Evidence:
         """The table; there are no curves."""

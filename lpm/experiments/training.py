@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lpm.agents import MixerConfig
+from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure
 from lpm.experiments.evidence import Claim, Curve, Evidence, Frame, Heatmap, PaperNumber, Score
 from lpm.experiments.experiment import Method, expect_known, unknown_runs
-from lpm.runs import RunConfig, RunFolder, TrainOptions, load_checkpoint, read_metrics, train
+from lpm.runs import RunConfig, TrainOptions, train
 from lpm.runs.config import AgentConfig, Algorithm
 from lpm.runs.machine import machine
 from lpm.sweeps import Job, Result, Tick
@@ -131,6 +130,7 @@ class TrainingExperiment:
             self.env_id,
             algo=self.algo,
             bonus=chosen.bonus,
+            policy=chosen.policy,
             steps=size.steps,
             seed=seed,
             log_every=max(size.steps // POINTS, 1),
@@ -144,7 +144,8 @@ class TrainingExperiment:
         self, scale: str, condition: str, method: str, seed: int, out: Path, fields: Mapping[str, Any] | None = None
     ) -> Job:
         """One run."""
-        tables = json.loads(json.dumps(self.config(scale, condition, method, seed, fields).to_dict()))
+        config = self.config(scale, condition, method, seed, fields)
+        tables = config.to_dict()
         run = tables["run"]
         settings = {  # what may differ between the runs of one condition stands beside the config
             "experiment": self.name,
@@ -156,13 +157,15 @@ class TrainingExperiment:
             "fields": tables.pop("bonus"),
             "config": tables,
         }
+        if run.pop("policy") == "uniform":
+            settings["policy"] = "uniform"
         path = out / "runs" / condition / method / f"seed_{seed}.json"
-        return Job(f"{method}, {condition}, seed {seed}", path, settings, self.sizes[scale].steps)
+        return Job(f"{method}, {condition}, seed {seed}", path, settings, config.steps, task=config)
 
     @staticmethod
-    def run(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
+    def run(task: RunConfig, tick: Tick, scratch: Path) -> Result:
         """One run."""
-        return run_training(settings, tick, scratch)
+        return run_training(task, tick, scratch)
 
     def evidence(self, results: Sequence[Result]) -> Evidence:
         """Scores, curves and heat maps, in the order of methods and conditions."""
@@ -230,11 +233,8 @@ class TrainingExperiment:
         return [Heatmap(condition, method, self.grid(np.mean(np.asarray(visits, dtype=np.float64), axis=0)))]
 
 
-def run_training(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
+def run_training(config: RunConfig, tick: Tick, scratch: Path) -> Result:
     """Train (or go on with) one run in `scratch` and return its curves, visits and timing."""
-    tables = settings["config"]
-    run = {**tables["run"], "seed": settings["seed"], "bonus": settings["bonus"]}
-    config = RunConfig.from_dict({**tables, "run": run, "bonus": settings["fields"]})
     resume = (scratch / "config.toml").exists()
     done = 0
 
@@ -243,25 +243,18 @@ def run_training(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
         tick(min(agent.steps, config.steps) - done)
         done = min(agent.steps, config.steps)
 
-    options = TrainOptions(checkpoint_seconds=CHECKPOINT_SECONDS)
+    options = TrainOptions(checkpoint_seconds=CHECKPOINT_SECONDS, tensorboard=False)
     outcome = train(config, scratch, options, resume=resume, say=_silent, on_cycle=progress)
     if outcome.status == "interrupted":
         raise SystemExit(f"interrupted at step {outcome.steps}; a checkpoint is in {scratch}")
-    folder = RunFolder(scratch)
-    lines = read_metrics(folder.metrics_file)
-    checkpoint = load_checkpoint(folder.checkpoints)
-    assert checkpoint is not None  # a finished run ends with one
-    agent = checkpoint.state["agent"]
-    spent = sum(agent["seconds"].values())
     result: Result = {
-        "curves": {"step": [line["step"] for line in lines], **_recorded(lines)},
+        "curves": {"step": [row["step"] for row in outcome.rows], **_recorded(outcome.rows)},
         "seconds": round(outcome.seconds, 2),
-        "time_shares": {part: round(seconds / max(spent, 1e-9), 4) for part, seconds in agent["seconds"].items()},
+        "time_shares": outcome.time_shares,
         "versions": run_versions(),
     }
-    visits = np.asarray(agent["collector"]["visits"])
-    if 0 < len(visits) <= 10_000:  # Montezuma has 1.5 million cells; the curve says how many were reached
-        result["visits"] = visits.tolist()
+    if 0 < len(outcome.visits) <= 10_000:  # Montezuma has 1.5 million cells; the curve says how many were reached
+        result["visits"] = outcome.visits.tolist()
     return result
 
 

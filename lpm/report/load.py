@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lpm.runs.earlier import current_settings
 from lpm.sweeps import FORMAT, Result
 
-OWN = ("seed", "method", "bonus", "fields")
+OWN = ("seed", "method", "bonus", "fields", "policy")
 """Settings in which the runs of one condition may differ: the seed, and what makes the method."""
 
 
@@ -114,7 +115,7 @@ def read(path: Path) -> Run:
     version = result.get("format", FORMAT)
     if version != FORMAT:
         raise ValueError(f"expected format {FORMAT}, got {version!r}: written by another version of lpm")
-    settings = result["settings"]
+    settings = current_settings(result["settings"])
     for key, kind in (("experiment", str), ("method", str), ("seed", int)):
         if not isinstance(settings.get(key), kind) or isinstance(settings.get(key), bool):
             raise ValueError(f"settings.{key}: expected {kind.__name__}, got {settings.get(key)!r}")
@@ -125,7 +126,7 @@ def read(path: Path) -> Run:
     _check_curves(result.get("curves", {}))
     if not result.get("scores") and not result.get("curves"):
         raise ValueError("expected scores or curves, got neither")
-    return Run(path, result)
+    return Run(path, {**result, "settings": settings})
 
 
 def _check_scores(scores: Any) -> None:

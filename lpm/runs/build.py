@@ -16,7 +16,8 @@ from lpm.agents import A2C, PPO, A2CConfig, Agent, PPOConfig
 from lpm.agents.collect import Envs
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
-from lpm.runs.config import RunConfig, nearest
+from lpm.runs.config import RunConfig
+from lpm.suggest import suggest
 
 
 def make_envs(config: RunConfig, num_envs: int | None = None, **more: Any) -> Envs:
@@ -30,7 +31,7 @@ def make_envs(config: RunConfig, num_envs: int | None = None, **more: Any) -> En
         wrong = [name for name in config.env if known and name not in known]
         if not wrong:
             raise
-        raise ValueError(f"{config.env_id} has no argument {wrong[0]!r}{nearest(wrong[0], known)}") from error
+        raise ValueError(f"{config.env_id} has no argument {wrong[0]!r}{suggest(wrong[0], known)}") from error
 
 
 def build(config: RunConfig) -> Agent:
@@ -50,7 +51,12 @@ def build(config: RunConfig) -> Agent:
         device=config.device,
         **fields,
     )
-    common: dict[str, Any] = {"total_steps": config.steps, "seed": config.seed, "device": config.device}
+    common: dict[str, Any] = {
+        "total_steps": config.steps,
+        "seed": config.seed,
+        "device": config.device,
+        "policy": config.policy,
+    }
     if isinstance(learner, PPOConfig):
         return PPO(envs, bonus, learner, config.mixer, **common)
     assert isinstance(learner, A2CConfig)
@@ -64,7 +70,7 @@ def _spec(env_id: str) -> EnvSpec:
             import_module(module)
         return gymnasium.spec(name)
     except gymnasium.error.Error as error:
-        raise ValueError(f"unknown environment {env_id!r}{nearest(env_id, gymnasium.registry)}") from error
+        raise ValueError(f"unknown environment {env_id!r}{suggest(env_id, gymnasium.registry)}") from error
 
 
 def _arguments(spec: EnvSpec) -> list[str]:

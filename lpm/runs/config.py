@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lpm.agents import a2c, ppo
-from lpm.agents.mixer import MixerConfig
+from lpm.agents.agent import POLICIES, PolicyKind
+from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, lookup
 from lpm.runs import toml
+from lpm.runs.earlier import current_tables
+from lpm.suggest import suggest
 
 Algorithm = Literal["ppo", "a2c"]
 AgentConfig = ppo.PPOConfig | a2c.A2CConfig
@@ -36,7 +38,9 @@ class RunConfig:
     algo: Algorithm = "ppo"
     """The learner."""
     bonus: str = "lpm"
-    """Name of the bonus; "none" for none, "random" for uniformly random actions."""
+    """Name of the bonus; "none" for none."""
+    policy: PolicyKind = "learnt"
+    """"uniform" draws actions uniformly and learns nothing: the reference for coverage."""
     steps: int = 1_000_000
     """Environment steps, summed over environments; rounded up to whole blocks."""
     seed: int = 0
@@ -58,7 +62,9 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         if self.algo not in PRESETS:
-            raise ValueError(f"unknown algorithm {self.algo!r}{nearest(self.algo, PRESETS)}")
+            raise ValueError(f"unknown algorithm {self.algo!r}{suggest(self.algo, PRESETS)}")
+        if self.policy not in POLICIES:
+            raise ValueError(f"unknown policy {self.policy!r}{suggest(self.policy, POLICIES)}")
         if self.steps < 1:
             raise ValueError(f"steps: expected at least 1, got {self.steps}")
         if self.threads < 1:
@@ -107,7 +113,8 @@ class RunConfig:
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> RunConfig:
-        """Undo `to_dict`; lists may stand for tuples, as after JSON."""
+        """Undo `to_dict`; lists may stand for tuples, as after JSON. Tables of earlier versions are understood."""
+        tables = current_tables(tables)
         run = tables["run"]
         agent = type(PRESETS[run["algo"]]["default"])
         return cls(
@@ -128,13 +135,6 @@ class RunConfig:
         ]
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The end of an error message: the names that are most like a wrong one."""
-    options = sorted(known)
-    near = difflib.get_close_matches(word, options, n=3, cutoff=0.5)
-    return f"; did you mean {' or '.join(near)}?" if near else f"; known: {', '.join(options)}"
-
-
 def _restore(cls: type, table: Mapping[str, Any]) -> Any:
     """A dataclass from its table. What TOML cannot say is left out there, so a missing optional field was None."""
     hints = typing.get_type_hints(cls)
@@ -150,7 +150,7 @@ def _restore(cls: type, table: Mapping[str, Any]) -> Any:
     unknown = set(table) - {item.name for item in dataclasses.fields(cls)}
     if unknown:
         name = sorted(unknown)[0]
-        raise ValueError(f"{cls.__name__} has no field {name!r}{nearest(name, hints)}")
+        raise ValueError(f"{cls.__name__} has no field {name!r}{suggest(name, hints)}")
     return cls(**values)
 
 

@@ -32,7 +32,7 @@ def attempt(job: Job, function: Function, report: Callable[[int, bool], None]) -
     # a killed sweep's worker may live a moment longer than the sweep: two must not write the same checkpoints
     with exclusive(scratch.with_name(f"{scratch.name}.lock"), wait=60.0):
         ticks = Ticks(report, resumes=any(scratch.iterdir()))
-        result = function(job.settings, ticks, scratch)
+        result = function(job.settings if job.task is None else job.task, ticks, scratch)
         ticks.flush()
         return encode(job, result)
 

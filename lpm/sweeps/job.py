@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from lpm.files import write_atomic
+from lpm.runs.earlier import current_settings
 
 FORMAT = 1
 """Of result files; a file with another number is refused."""
 
 Result = dict[str, Any]
 Tick = Callable[[int], None]
-Function = Callable[[dict[str, Any], Tick, Path], Result]
-"""A module-level function of a job's settings, of `tick` (work done, in units) and of the job's scratch folder.
+Function = Callable[[Any, Tick, Path], Result]
+"""A module-level function of a job's task, of `tick` (work done, in units) and of the job's scratch folder.
 
 It may keep checkpoints in the scratch folder. Called again after its process was killed, it gets the same folder, goes
 on from there by itself, and first ticks what it found done.
@@ -26,7 +27,7 @@ on from there by itself, and first ticks what it found done.
 
 @dataclass(frozen=True)
 class Job:
-    """One run: a function of its settings, and where its result goes."""
+    """One run: what it does, what is written down of that, and where its result goes."""
 
     name: str
     """Shown to people, e.g. "lpm, seed 0"."""
@@ -36,6 +37,8 @@ class Job:
     """Everything the result depends on, as JSON; stored with it and compared before a result is reused."""
     units: int
     """Amount of work, for the progress bar."""
+    task: Any = None
+    """What the function is given, if not the settings themselves."""
     scratch: Path | None = None
     """Where the run may keep checkpoints; a hidden folder beside the result file if not given."""
 
@@ -53,7 +56,7 @@ def load_result(job: Job) -> Result | None:
         return None
     try:
         stored = json.loads(text)
-        settings, version = stored["settings"], stored.get("format")
+        settings, version = current_settings(stored["settings"]), stored.get("format")
         differing = sorted(k for k in {*settings, *job.settings} if settings.get(k) != _plain(job.settings).get(k))
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise ValueError(f"{job.path}: expected a result file, but it cannot be read ({problem}); delete it") from None
@@ -65,8 +68,7 @@ def load_result(job: Job) -> Result | None:
     if differing:
         shown = "; ".join(f"{k}: {settings.get(k)!r} there, {job.settings.get(k)!r} now" for k in differing)
         raise ValueError(f"{job.path} holds a run with other settings ({shown}); use another --out or delete it")
-    result: Result = stored
-    return result
+    return {**stored, "settings": settings}
 
 
 def encode(job: Job, result: Result) -> bytes:

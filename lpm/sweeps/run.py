@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
@@ -28,8 +29,9 @@ def run_jobs(
     ray: str | None = None,
     retries: int = 2,
     crew: Crew | None = None,
-) -> tuple[list[Result], list[str]]:
-    """Run what is not finished, with `function(settings, tick, scratch)`; return all results and what failed.
+) -> tuple[dict[Path, Result], list[str]]:
+    """Run what is not finished, with `function(task, tick, scratch)`; return all results by their files, and what
+    failed, in words.
 
     An exception in the function is a failure: it is reported and does not stop the others. A job whose process dies is
     run again, `retries` times at most. Ctrl-C stops the workers; what is finished stays. `workers` is the number of
@@ -47,20 +49,21 @@ def run_jobs(
         raise ValueError(f"expected one result file per job, but {double} belongs to several")
     failures: list[str] = []
     with ExitStack() as stack:
-        unfinished = [job for job in jobs if load_result(job) is None]
+        results = {job.path: result for job in jobs if (result := load_result(job)) is not None}
+        unfinished = [job for job in jobs if job.path not in results]
         for folder in sorted({job.path.parent for job in unfinished}):
             folder.mkdir(parents=True, exist_ok=True)  # a folder that cannot be written is noticed now, not in hours
             _lock(stack, folder)
         # asked again: another sweep may have finished some before it gave the lock back
-        todo = [job for job in unfinished if load_result(job) is None]
+        results |= {job.path: result for job in unfinished if (result := load_result(job)) is not None}
+        todo = [job for job in unfinished if job.path not in results]
         for job in jobs:
-            if job not in todo:
+            if job.path in results:
                 clean(job)
         if todo:
             with nullcontext(crew) if crew is not None or ray is not None else Crew(workers) as members:
-                failures = _run(todo, _events(todo, function, members, ray, workers, retries), console)
-    results = [result for job in jobs if (result := load_result(job)) is not None]
-    return results, failures
+                failures = _run(todo, _events(todo, function, members, ray, workers, retries), results, console)
+    return {path: results[path] for path in paths if path in results}, failures
 
 
 def _lock(stack: ExitStack, folder: Path) -> None:
@@ -81,7 +84,10 @@ def kept(workers: int, ray: str | None) -> Iterator[Crew | None]:
             yield None
 
 
-def _run(todo: Sequence[Job], events: Generator[Event, None, None], console: Console) -> list[str]:
+def _run(
+    todo: Sequence[Job], events: Generator[Event, None, None], results: dict[Path, Result], console: Console
+) -> list[str]:
+    """Write what finishes to its file and into `results`; what failed, in words."""
     tally = Tally([job.units for job in todo])
     failures: list[str] = []
     with Bar(tally, console) as bar, closing(events):
@@ -97,6 +103,7 @@ def _run(todo: Sequence[Job], events: Generator[Event, None, None], console: Con
                     tally.close(index)
                     try:
                         finish(todo[index], content)
+                        results[todo[index].path] = json.loads(content)
                     except OSError as problem:
                         _fail(failures, bar, todo[index], f"its result cannot be written: {problem}")
                 case Failed(index, reason):

@@ -219,9 +219,7 @@ def test_an_off_policy_algorithm_is_told_what_to_use() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"mixer": MixerConfig(heads=2)}, "heads=1 and episodic=True"),
-        ({"mixer": MixerConfig(episodic=False)}, "heads=1 and episodic=True"),
-        ({"mixer": {"weight": 1.0}}, "expected an lpm.agents.MixerConfig, got dict"),
+        ({"mixer": {"weight": 1.0}}, "expected an lpm.MixerConfig, got dict"),
         ({"update_every": 0}, "update_every: expected an integer of at least 1, got 0"),
     ],
 )

@@ -11,8 +11,8 @@ from gymnasium.vector import AutoresetMode
 
 import lpm.envs  # noqa: F401
 from lpm.agents.collect import Block, Collector
-from lpm.agents.errors import NonFiniteError
 from lpm.agents.policy import ActorCritic, NetworkConfig
+from lpm.core.errors import NonFiniteError
 from lpm.core.spaces import Spaces
 
 MODES = list(AutoresetMode)

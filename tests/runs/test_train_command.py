@@ -17,10 +17,10 @@ SMALL = [
 
 
 def test_options_reach_the_config_and_the_run_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status = run([*SMALL, "--beta", "0.25", "--seed", "3", "--mixer.heads", "2", "--out", str(tmp_path / "r")])
+    status = run([*SMALL, "--beta", "0.25", "--seed", "3", "--ppo.value-heads", "2", "--out", str(tmp_path / "r")])
     assert status == 0
     config = RunFolder.open(tmp_path / "r").config
-    assert (config.env, config.seed, config.mixer.weight, config.mixer.heads) == (
+    assert (config.env, config.seed, config.mixer.weight, config.learner.value_heads) == (
         {"noise": True, "max_episode_steps": 20}, 3, 0.25, 2,
     )  # fmt: skip
     assert config.bonus_settings.dynamics_steps == 2
@@ -64,6 +64,8 @@ def test_resume_with_the_same_command_is_accepted_with_another_refused(tmp_path:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["CartPole-v1", "--bonus", "random"], "'random' is no bonus any more: .*--policy uniform"),
+        (["CartPole-v1", "--mixer.heads", "2"], "use --ppo.value-heads or --a2c.value-heads"),
         (["CartPole-v1", "--bonus", "lmp"], "unknown bonus 'lmp'; did you mean lpm"),
         (["CartPole-v1", "--algo", "a2cc"], "unknown algorithm 'a2cc'; did you mean a2c"),
         (["CartPole-v1", "--preset", "paper-atary"], "unknown preset 'paper-atary' of ppo; did you mean paper-atari"),

@@ -26,7 +26,7 @@ def test_a_gif_and_a_heat_map(env: str, tmp_path: Path) -> None:
 def test_greedy_rollouts_repeat_and_random_runs_act_randomly(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    train(config_of("ppo", "random", cycles=1), tmp_path, say=silent)
+    train(config_of("ppo", "none", cycles=1, policy="uniform"), tmp_path, say=silent)
     for out in ("a", "b"):
         run([str(tmp_path), "--steps", "5", "--out", str(tmp_path / out)])
     assert (tmp_path / "a/rollout.gif").read_bytes() == (tmp_path / "b/rollout.gif").read_bytes()

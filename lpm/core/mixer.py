@@ -11,11 +11,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lpm.agents.gae import Floats, Mask
+from lpm.suggest import moved
 
+Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
 Schedule = Literal["constant", "linear", "exponential", "cosine"]
 
 
+# only an agent with value functions of its own can follow these
+@moved(
+    heads="value_heads of lpm.agents.PPOConfig or A2CConfig",
+    episodic="episodic_bonus of lpm.agents.PPOConfig or A2CConfig",
+)
 @dataclass(frozen=True)
 class MixerConfig:
     """How extrinsic and intrinsic rewards are combined."""
@@ -32,14 +39,9 @@ class MixerConfig:
     """"return_std" divides the bonus by the running standard deviation of its discounted return, filtered along time
     (RND, Burda et al. 2019); no mean is subtracted, so signs stay. The LPM paper: "none"."""
     gamma: float = 0.99
-    """Discount of the bonus: in the filter, and in its own advantages when there are two heads."""
+    """Discount of the bonus: in the filter, and in its own advantages where it has a value head of its own."""
     clip: float | None = None
     """Bound on the absolute value of the bonus after normalisation, before the weight."""
-    heads: Literal[1, 2] = 1
-    """1: one value function for the sum. 2: one each for the task's reward and the bonus, advantages added."""
-    episodic: bool = True
-    """Whether the bonus's return ends with the episode. False lets it run on (RND). With one head there is one
-    return, so False lets all of it run on, as in the LPM release."""
 
     def __post_init__(self) -> None:
         if self.schedule not in ("constant", "linear", "exponential", "cosine"):
@@ -57,20 +59,23 @@ class MixerConfig:
             raise ValueError(f"MixerConfig.gamma: expected a number in [0, 1], got {self.gamma}")
         if self.clip is not None and self.clip <= 0:
             raise ValueError(f"MixerConfig.clip: expected a number above 0 or None, got {self.clip}")
-        if self.heads not in (1, 2):
-            raise ValueError(f"MixerConfig.heads: expected 1 or 2, got {self.heads}")
 
 
 @dataclass(frozen=True)
-class Streams:
-    """What each value head learns from: (T, N) rewards, one array per head."""
+class Mixed:
+    """A block of rewards, (T, N) each, after mixing."""
 
-    rewards: tuple[Floats, ...]
-    """One array: the sum. Two: the task's reward, then the bonus."""
+    task: Floats
+    """The weighted reward of the environment."""
     bonus: Floats
-    """The weighted bonus alone, for the record."""
+    """The weighted bonus."""
     weight: float
-    """The weight it was given."""
+    """What the bonus was multiplied by."""
+
+    @property
+    def total(self) -> Floats:
+        """What a learner with one value function learns from."""
+        return self.task + self.bonus
 
 
 def scheduled(schedule: Schedule, start: float, end: float, progress: float) -> float:
@@ -126,19 +131,28 @@ class RewardMixer:
         variance = self._squares / self._count if self._count else 0.0
         return math.sqrt(variance) if variance > 1e-16 else 1.0
 
-    def mix(self, extrinsic: Floats, intrinsic: Floats, valid: Mask, progress: float) -> Streams:
+    def mix(self, extrinsic: Floats, intrinsic: Floats, valid: Mask, progress: float) -> Mixed:
         """One (T, N) block, once and in time order; `progress` is the share of the run that is done."""
-        c = self.config
-        weight = scheduled(c.schedule, c.weight, c.final_weight, progress)
         bonus = np.where(valid, intrinsic, np.float32(0))
-        if c.normalise == "return_std":
+        if self.config.normalise == "return_std":
             self._observe(bonus, valid)
             bonus = bonus / np.float32(self.std)
-        if c.clip is not None:
-            bonus = bonus.clip(-c.clip, c.clip)
-        bonus = np.float32(weight) * bonus
-        task = np.float32(c.extrinsic_weight) * extrinsic
-        return Streams((task + bonus,) if c.heads == 1 else (task, bonus), bonus, weight)
+        if self.config.clip is not None:
+            bonus = bonus.clip(-self.config.clip, self.config.clip)
+        weight = self.weight(progress)
+        return Mixed(np.float32(self.config.extrinsic_weight) * extrinsic, np.float32(weight) * bonus, weight)
+
+    def replay(self, raw: Tensor, progress: float) -> Tensor:
+        """The same for bonuses of transitions that were mixed before: the statistics stay as they are."""
+        bonus = raw / self.std if self.config.normalise == "return_std" else raw
+        if self.config.clip is not None:
+            bonus = bonus.clamp(-self.config.clip, self.config.clip)
+        return bonus * self.weight(progress)
+
+    def weight(self, progress: float) -> float:
+        """What the bonus is multiplied by when this share of the run is done."""
+        c = self.config
+        return scheduled(c.schedule, c.weight, c.final_weight, progress)
 
     def _observe(self, bonus: Floats, valid: Mask) -> None:
         filtered, self._carry = discounted_filter(bonus, self._carry, self.config.gamma, valid)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lpm.agents.mixer import MixerConfig, RewardMixer, discounted_filter, scheduled
+from lpm.core.mixer import MixerConfig, RewardMixer, discounted_filter, scheduled
 
 ALL = np.ones((5, 1), dtype=bool)
 
@@ -62,12 +65,28 @@ def test_clip_is_symmetric_and_before_the_weight() -> None:
     np.testing.assert_allclose(streams.bonus[:, 0], [-3, -1.5, 0, 1.5, 3])
 
 
-def test_streams_of_one_and_two_heads() -> None:
+def test_the_parts_and_their_sum() -> None:
     task, bonus = np.full((5, 1), 2.0, dtype=np.float32), np.full((5, 1), 0.5, dtype=np.float32)
-    one = RewardMixer(MixerConfig(normalise="none", extrinsic_weight=0.5), 1).mix(task, bonus, ALL, 0.0)
-    assert [r[0, 0] for r in one.rewards] == [1.5]
-    two = RewardMixer(MixerConfig(normalise="none", heads=2), 1).mix(task, bonus, ALL, 0.0)
-    assert [r[0, 0] for r in two.rewards] == [2.0, 0.5]
+    mixed = RewardMixer(MixerConfig(normalise="none", extrinsic_weight=0.5), 1).mix(task, bonus, ALL, 0.0)
+    assert [r[0, 0] for r in (mixed.task, mixed.bonus, mixed.total)] == [1.0, 0.5, 1.5]
+
+
+@pytest.mark.parametrize("normalise", ["return_std", "none"])
+def test_a_replayed_bonus_is_weighed_as_when_it_was_met(normalise: Any) -> None:
+    rewards = np.random.default_rng(3).normal(2.0, 1.0, size=(9, 2)).astype(np.float32)
+    config = MixerConfig(0.5, "linear", 0.1, normalise=normalise, clip=1.5)
+    mixer = RewardMixer(config, 2)
+    mixed = mixer.mix(np.zeros_like(rewards), rewards, np.ones((9, 2), dtype=bool), 0.25)
+    before = mixer.state_dict()
+    again = mixer.replay(torch.from_numpy(rewards), 0.25)
+    np.testing.assert_allclose(again.numpy(), mixed.bonus, rtol=1e-6)
+    assert all(torch.equal(before[key], value) for key, value in mixer.state_dict().items())
+
+
+@pytest.mark.parametrize(("old", "new"), [("heads", "value_heads"), ("episodic", "episodic_bonus")])
+def test_fields_that_went_to_the_agents_say_so(old: str, new: str) -> None:
+    with pytest.raises(ValueError, match=rf"MixerConfig has no field '{old}' any more: use {new} of lpm.agents.PPO"):
+        MixerConfig(**{old: 1})  # type: ignore[arg-type]
 
 
 def test_constant_zero_and_single_rewards_stay_finite() -> None:
@@ -103,7 +122,7 @@ def test_state_round_trip() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("schedule", "sometimes"), ("normalise", "mean"), ("gamma", 1.5), ("clip", 0.0), ("heads", 3)],
+    [("schedule", "sometimes"), ("normalise", "mean"), ("gamma", 1.5), ("clip", 0.0)],
 )
 def test_bad_settings_are_refused_by_name(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"MixerConfig.{field}"):
