@@ -52,16 +52,16 @@ def run(args: Sequence[str]) -> int:
 
 def reproduce(options: Reproduce, out: Path) -> int:
     """Run what is missing, then write the report and print the main table."""
-    from lpm.experiments.experiment import expect_known, load
+    from lpm.experiments.experiment import expect_known, load_experiment
     from lpm.report.pages import write_pages
     from lpm.sweeps import run_jobs
 
     console = Console()
-    experiment = load(options.name)
-    expect_known("scale", options.scale, experiment.scales)
+    experiment = load_experiment(options.name)
+    expect_known("scale", options.scale, experiment.sizes)
     methods = _given("methods", options.methods, experiment.default_methods(options.scale))
     conditions = _given("conditions", options.conditions, experiment.default_conditions(options.scale))
-    seeds = experiment.default_seeds(options.scale) if options.seeds is None else options.seeds
+    seeds = experiment.sizes[options.scale].seeds if options.seeds is None else options.seeds
     if seeds < 1:
         raise ValueError(f"seeds: expected at least 1, got {seeds}")
     jobs = [
@@ -75,8 +75,8 @@ def reproduce(options: Reproduce, out: Path) -> int:
         f"{_count(len(conditions), 'condition')} × {_count(seeds, 'seed')}, into {out}",
         soft_wrap=True,
     )
-    _, failures = run_jobs(jobs, experiment.run, workers=options.workers, ray=options.ray, console=console)
-    pages = write_pages([out], out, failures)
+    results, failures = run_jobs(jobs, experiment.run, workers=options.workers, ray=options.ray, console=console)
+    pages = write_pages([out], out, failures, at_hand=results)
     for evidence in pages.evidence:
         console.print(main_table(evidence))
     for warning in pages.warnings:

@@ -16,10 +16,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from lpm.core.registry import configure
-from lpm.experiments.experiment import Experiment, expect_known, load
-from lpm.files import write_atomic
+from lpm.experiments.experiment import Experiment, expect_known, load_experiment
+from lpm.files import to_toml, write_atomic
 from lpm.report.statistics import Summary, summarise
-from lpm.runs.toml import dumps
 from lpm.sweeps import Result, kept, run_jobs
 from lpm.sweeps.fields import Field, parse_field
 from lpm.sweeps.local import Crew
@@ -69,7 +68,7 @@ def run(args: Sequence[str]) -> int:
     options = tyro.cli(Tune, args=args, prog="lpm tune")
     out = options.out or Path("runs") / f"tune-{options.name}-{options.method}"
     try:
-        return tune(options, load(options.name), out)
+        return tune(options, load_experiment(options.name), out)
     except KeyboardInterrupt:
         print(f"\nInterrupted. Finished trials are in {out}; the same command continues where this stopped.")
         return 130
@@ -115,7 +114,7 @@ class _Runs:
     """The runs of a search, as jobs of the experiment."""
 
     def __init__(self, options: Tune, experiment: Experiment, out: Path, crew: Crew | None) -> None:
-        expect_known("scale", options.scale, experiment.scales)
+        expect_known("scale", options.scale, experiment.sizes)
         expect_known("method", options.method, experiment.methods)
         self.condition = options.condition or experiment.default_conditions(options.scale)[0]
         self.metric = options.metric or next(iter(experiment.metrics))
@@ -229,7 +228,7 @@ def _write(
     write_atomic(out / "trials.csv", table.getvalue().encode())
     scores = {f"score_{name}": _summary(summary) for name, summary in compared.items()}
     whole = {"search": {**settings, "trials": len(trials), "best": best.number}, "fields": dict(best.fields), **scores}
-    write_atomic(out / "best.toml", dumps(whole).encode())
+    write_atomic(out / "best.toml", to_toml(whole).encode())
 
 
 def _summary(summary: Summary) -> dict[str, float | None]:

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure
-from lpm.experiments.evidence import Claim, Curve, Evidence, Frame, Heatmap, PaperNumber, Score
-from lpm.experiments.experiment import Method, expect_known, unknown_runs
+from lpm.experiments.evidence import Curve, Evidence, Frame, Heatmap, PaperNumber, Score
+from lpm.experiments.experiment import Experiment
 from lpm.runs import RunConfig, TrainOptions, train
 from lpm.runs.config import AgentConfig, Algorithm
 from lpm.runs.machine import machine
-from lpm.sweeps import Job, Result, Tick
+from lpm.sweeps import Result, Tick
 
 POINTS = 100  # of a curve
 CHECKPOINT_SECONDS = 120.0
@@ -65,102 +65,54 @@ class Condition:
 Scores = Callable[[Mapping[str, list[float]], NDArray[np.int64]], dict[str, float]]
 
 
-@dataclass(frozen=True)
-class TrainingExperiment:
+@dataclass(frozen=True, kw_only=True)
+class TrainingExperiment(Experiment):
     """An experiment whose runs are training runs that differ in bonus, condition and seed only."""
 
-    name: str
-    title: str
-    place: str
-    about: tuple[str, ...]
     env_id: str
     algo: Algorithm
     variants: Mapping[str, Condition]
-    methods: Mapping[str, Method]
     sizes: Mapping[str, Scale]
-    metrics: Mapping[str, str]
-    """Metric to label, the main one first. Names of `RECORDED` get curves."""
     score: Scores
-    """The scores of a run, from its curves and its visits per cell."""
+    """The scores of a run, from its curves and its visits per cell. Metrics of `RECORDED` get curves as well."""
     mixer: MixerConfig = field(default_factory=MixerConfig)
     paper: Mapping[tuple[str, str, str], PaperNumber] = field(default_factory=dict)
     """(condition, metric, method) to the paper's number."""
-    claims: tuple[Claim, ...] = ()
     grid: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
     """Mean visits per cell as a picture: rows from the top, NaN where no agent can be."""
     frames: Callable[[], tuple[Frame, ...]] | None = None
     """Pictures of the environment."""
     derived: Callable[[Sequence[Score]], tuple[Score, ...]] | None = None
     """Scores computed from several conditions."""
-    lower_is_better: tuple[str, ...] = ()
-    """Metrics of which less is better."""
 
     @property
     def conditions(self) -> Mapping[str, str]:
         """Condition to label."""
         return {name: variant.label for name, variant in self.variants.items()}
 
-    @property
-    def scales(self) -> tuple[str, ...]:
-        """Names of the sizes."""
-        return tuple(self.sizes)
-
-    def default_methods(self, scale: str) -> tuple[str, ...]:
-        """The methods that this size runs unless told otherwise."""
-        return self.sizes[scale].methods
-
-    def default_conditions(self, scale: str) -> tuple[str, ...]:
-        """The conditions that this size runs unless told otherwise."""
-        return self.sizes[scale].conditions or tuple(self.variants)
-
-    def default_seeds(self, scale: str) -> int:
-        """The seeds that this size runs unless told otherwise."""
-        return self.sizes[scale].seeds
-
-    def config(
-        self, scale: str, condition: str, method: str, seed: int, fields: Mapping[str, Any] | None = None
-    ) -> RunConfig:
-        """The training run behind a job."""
-        expect_known("scale", scale, self.sizes)
-        expect_known("condition", condition, self.variants)
-        expect_known("method", method, self.methods)
-        size, chosen = self.sizes[scale], self.methods[method]
-        settings = {**size.bonus.get(chosen.bonus, {}), **chosen.fields, **(fields or {})}
-        return RunConfig(
+    def describe(self, common: dict[str, Any], fields: Mapping[str, Any]) -> tuple[dict[str, Any], int, RunConfig]:
+        """A training run; what may differ between the runs of one condition stands beside its config."""
+        size, chosen = self.sizes[common["scale"]], self.methods[common["method"]]
+        config = RunConfig(
             self.env_id,
             algo=self.algo,
             bonus=chosen.bonus,
             policy=chosen.policy,
             steps=size.steps,
-            seed=seed,
+            seed=common["seed"],
             log_every=max(size.steps // POINTS, 1),
-            env={**size.env, **self.variants[condition].env},
+            env={**size.env, **self.variants[common["condition"]].env},
             agent=size.agent,
-            bonus_settings=configure(chosen.bonus, **settings),
+            bonus_settings=configure(chosen.bonus, **{**size.bonus.get(chosen.bonus, {}), **chosen.fields, **fields}),
             mixer=self.mixer,
         )
-
-    def job(
-        self, scale: str, condition: str, method: str, seed: int, out: Path, fields: Mapping[str, Any] | None = None
-    ) -> Job:
-        """One run."""
-        config = self.config(scale, condition, method, seed, fields)
         tables = config.to_dict()
-        run = tables["run"]
-        settings = {  # what may differ between the runs of one condition stands beside the config
-            "experiment": self.name,
-            "scale": scale,
-            "condition": condition,
-            "method": method,
-            "seed": run.pop("seed"),
-            "bonus": run.pop("bonus"),
-            "fields": tables.pop("bonus"),
-            "config": tables,
-        }
-        if run.pop("policy") == "uniform":
-            settings["policy"] = "uniform"
-        path = out / "runs" / condition / method / f"seed_{seed}.json"
-        return Job(f"{method}, {condition}, seed {seed}", path, settings, config.steps, task=config)
+        settings = {**common, "fields": tables.pop("bonus"), "config": tables}
+        for own in ("seed", "bonus", "policy"):
+            del tables["run"][own]
+        if chosen.policy == "uniform":
+            settings["policy"] = chosen.policy
+        return settings, size.steps, config
 
     @staticmethod
     def run(task: RunConfig, tick: Tick, scratch: Path) -> Result:
@@ -169,16 +121,7 @@ class TrainingExperiment:
 
     def evidence(self, results: Sequence[Result]) -> Evidence:
         """Scores, curves and heat maps, in the order of methods and conditions."""
-        if not results:
-            raise ValueError(f"{self.name}: expected at least one result, got none")
-        first = results[0]
-        scale = first["settings"]["scale"]
-        cells = {
-            (condition, method): found
-            for condition in self.variants
-            for method in self.methods
-            if (found := [r for r in results if _cell(r) == (condition, method)])
-        }
+        cells = self.found(results)
         scores = []
         for (condition, method), found in cells.items():
             scored = {_seed(r): self.scored(r) for r in found}
@@ -188,27 +131,20 @@ class TrainingExperiment:
                     scores.append(Score(condition, metric, method, values, self.paper.get((condition, metric, method))))
         if self.derived is not None:
             scores += self.derived(scores)
-        agent = first["settings"]["config"]
-        common = {**agent["run"], **agent[self.algo], "mixer": agent["mixer"]}
+        settings = results[0]["settings"]
+        config = settings["config"]
+        common = {**config["run"], **config[self.algo], "mixer": config["mixer"]}
         del common["log_every"]
-        return Evidence(
-            name=self.name,
-            title=self.title,
-            place=self.place,
-            about=(*self.about, f"Here, at the {scale} scale: {agent['run']['steps']:,} steps a run."),
-            scale=scale,
-            methods={m: self.methods[m].label for m in self.methods if any(m == key[1] for key in cells)},
-            conditions={c: v.label for c, v in self.variants.items() if any(c == key[0] for key in cells)},
-            metrics=self.metrics,
+        steps = f"Here, at the {settings['scale']} scale: {config['run']['steps']:,} steps a run."
+        return self.show(
+            results,
+            {c: label for c, label in self.conditions.items() if any(c == key[0] for key in cells)},
+            about=(*self.about, steps),
             scores=tuple(scores),
             curves=tuple(c for key, found in cells.items() for c in self._curves(*key, found)),
             heatmaps=tuple(m for key, found in cells.items() for m in self._heatmap(*key, found)),
             frames=self.frames() if self.frames is not None else (),
-            claims=self.claims,
             settings=common,
-            versions=first["versions"],
-            lower_is_better=self.lower_is_better,
-            warnings=unknown_runs(results, self),
         )
 
     def scored(self, result: Result) -> dict[str, float]:
@@ -272,10 +208,6 @@ def run_versions() -> dict[str, str]:
     """Of this library and what it ran with."""
     found = machine()
     return {"lpm": found["lpm"], "python": found["python"], **found["packages"]}
-
-
-def _cell(result: Result) -> tuple[str, str]:
-    return result["settings"]["condition"], result["settings"]["method"]
 
 
 def _seed(result: Result) -> int:

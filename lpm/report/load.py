@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,17 +62,17 @@ class Loaded:
     """How many result files were looked at."""
 
 
-def load(folders: Sequence[Path], known: Collection[str]) -> Loaded:
+def load(folders: Sequence[Path], known: Collection[str], at_hand: Mapping[Path, Result] | None = None) -> Loaded:
     """Read every `runs/**/seed_<k>.json` under the folders; group by experiment and scale.
 
-    `known` are the experiments that can be shown.
+    `known` are the experiments that can be shown; `at_hand` are results that need not be read again.
     """
     warnings: list[str] = []
     groups: dict[tuple[str, str], Group] = {}
     paths = find(folders, warnings)
     for path in paths:
         try:
-            run = read(path)
+            run = Run(path, at_hand[path]) if at_hand and path in at_hand else read(path)
         except ValueError as problem:
             warnings.append(f"{path}: skipped: {problem}")
             continue

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lpm.experiments.evidence import Evidence
-from lpm.experiments.experiment import EXPERIMENTS, Experiment
-from lpm.experiments.experiment import load as load_experiment
+from lpm.experiments.experiment import EXPERIMENTS, Experiment, load_experiment
 from lpm.report.analysis import Analysis, analyse
 from lpm.report.html import write_page
 from lpm.report.load import Group, Run, load
+from lpm.sweeps import Result
 
 UNUSABLE = (ValueError, KeyError, TypeError, IndexError, AttributeError)
 """A file may have the right outline and still lack what its experiment needs."""
@@ -37,13 +37,19 @@ class Pages:
         return tuple(analysis.evidence for analysis in self.analyses)
 
 
-def write_pages(folders: Sequence[Path], out: Path, failures: Sequence[str] = (), figures: Path | None = None) -> Pages:
+def write_pages(
+    folders: Sequence[Path],
+    out: Path,
+    failures: Sequence[str] = (),
+    figures: Path | None = None,
+    at_hand: Mapping[Path, Result] | None = None,
+) -> Pages:
     """Report all results under `folders`.
 
     `out` is the page, or a folder that gets an `index.html`. `failures` are runs that failed, in words. `figures` is
-    a folder for figures and tables.
+    a folder for figures and tables. `at_hand` are results that need not be read again.
     """
-    loaded = load(folders, EXPERIMENTS)
+    loaded = load(folders, EXPERIMENTS, at_hand)
     warnings = [*(f"failed: {failure}" for failure in failures), *loaded.warnings]
     order = list(EXPERIMENTS)
     analyses = []

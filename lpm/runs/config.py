@@ -14,7 +14,7 @@ from lpm.agents import a2c, ppo
 from lpm.agents.agent import POLICIES, PolicyKind
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, lookup
-from lpm.runs import toml
+from lpm.files import to_toml
 from lpm.runs.earlier import current_tables
 from lpm.suggest import suggest
 
@@ -104,7 +104,7 @@ class RunConfig:
 
     def to_toml(self) -> str:
         """The text of `config.toml`."""
-        return toml.dumps(self.to_dict())
+        return to_toml(self.to_dict())
 
     @classmethod
     def from_toml(cls, text: str) -> RunConfig:

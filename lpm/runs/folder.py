@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from lpm.files import write_atomic
+from lpm.files import replacing, write_atomic
 from lpm.runs.config import RunConfig
 from lpm.runs.machine import machine
 from lpm.runs.pack import pack
@@ -79,9 +79,8 @@ class RunFolder:
     def save_models(self, name: str, models: dict[str, Any]) -> Path:
         """Networks alone, outside the series of checkpoints."""
         path = self.path / name
-        temporary = path.with_name(f".{name}")
-        torch.save(pack(models), temporary)
-        temporary.replace(path)
+        with replacing(path) as stream:
+            torch.save(pack(models), stream)
         return path
 
 

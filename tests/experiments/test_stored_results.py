@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lpm.experiments.experiment import EXPERIMENTS, load
+from lpm.experiments.experiment import EXPERIMENTS, load_experiment
 from lpm.report.load import load as load_results
 from lpm.runs.earlier import current_settings
 from lpm.sweeps import load_result
@@ -22,7 +22,7 @@ def test_every_stored_run_is_recognised_as_done(folder: Path) -> None:
         stored = json.loads(path.read_bytes())["settings"]
         if stored["experiment"] == "mnist":  # its settings name the digits, which must be there
             continue
-        experiment = load(stored["experiment"])
+        experiment = load_experiment(stored["experiment"])
         job = experiment.job(stored["scale"], stored["condition"], stored["method"], stored["seed"], folder)
         assert job.path == path
         result = load_result(job)
