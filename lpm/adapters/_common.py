@@ -198,7 +198,7 @@ class Returns:
         return {"running": torch.from_numpy(self._running.copy()), "recent": recent}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Put back what `state_dict` gave."""
+        """Restore what `state_dict` saved."""
         self._running = state["running"].numpy().copy()
         self._recent = deque(((a, b) for a, b in state["recent"].tolist()), maxlen=RECENT)
 
@@ -249,6 +249,6 @@ class Steps:
         return {name: torch.from_numpy(column) for name, column in zip(self.FIELDS, columns, strict=True)}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Put back what `state_dict` gave."""
+        """Restore what `state_dict` saved."""
         columns = [state[name].numpy() for name in self.FIELDS] if state else []
         self._rows = [tuple(row) for row in zip(*columns, strict=True)]

@@ -166,7 +166,7 @@ class IntrinsicVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put back what `state_dict` gave; a new wrapper needs `reset` before its first step."""
+        """Restore what `state_dict` saved; a new wrapper needs `reset` before its first step."""
         self.mixer.load_state_dict(state["mixer"])
         self.bonus.load_state_dict(state["bonus"])
         self.steps, self._since_update = state["counters"]

@@ -252,7 +252,7 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
         return {"bytes": stream.getvalue()}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Put back what `get_state` gave."""
+        """Restore what `get_state` saved."""
         saved = torch.load(io.BytesIO(state["bytes"]), map_location=self.bonus.device, weights_only=True)
         self.bonus.load_state_dict(saved["bonus"])
         self.mixer.load_state_dict(saved["mixer"])
@@ -303,7 +303,7 @@ class IntrinsicPPOLearner(PPOTorchLearner):  # type: ignore[misc]
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Put back what `get_state` gave."""
+        """Restore what `get_state` saved."""
         super().set_state(state)
         if KEY in state:
             self.intrinsic.set_state(state[KEY])

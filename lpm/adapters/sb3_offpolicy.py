@@ -210,7 +210,7 @@ class IntrinsicReplayBuffer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put back what `state_dict` gave."""
+        """Restore what `state_dict` saved."""
         self.mixer.load_state_dict(state["mixer"])
         self.bonus.load_state_dict(state["bonus"])
         self.returns.load_state_dict(state["returns"])

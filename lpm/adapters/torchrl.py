@@ -212,7 +212,7 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
         return {"mixer": self.mixer.state_dict(), "steps": self.steps, "learnt": self.learnt}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Put back what `get_extra_state` gave."""
+        """Restore what `get_extra_state` saved."""
         self.mixer.load_state_dict(state["mixer"])
         self.steps, self.learnt = state["steps"], state["learnt"]
 

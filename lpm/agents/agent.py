@@ -330,7 +330,7 @@ class Agent:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put back what `state_dict` gave."""
+        """Restore what `state_dict` saved."""
         if state["algorithm"] != self.name:
             raise ValueError(f"expected the state of {self.name}, got that of {state['algorithm']}")
         if (state["bonus"] is None) != (self.bonus is None):

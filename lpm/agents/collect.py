@@ -262,7 +262,7 @@ class Collector:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put back what `state_dict` gave; environments that could not be saved begin new episodes."""
+        """Restore what `state_dict` saved; environments that could not be saved begin new episodes."""
         if tuple(state["obs"].shape) != tuple(self._obs.shape[1:]):
             raise ValueError(
                 f"Collector: expected observations of shape {tuple(self._obs.shape[1:])}, "

@@ -21,7 +21,7 @@ from lpm.files import to_toml, write_atomic
 from lpm.report.statistics import Summary, summarise
 from lpm.sweeps import Result, kept, run_jobs
 from lpm.sweeps.fields import Field, parse_field
-from lpm.sweeps.local import Crew
+from lpm.sweeps.local import WorkerPool
 from lpm.sweeps.tune import Trial, search
 
 FRESH = 1_000
@@ -77,8 +77,8 @@ def run(args: Sequence[str]) -> int:
 def tune(options: Tune, experiment: Experiment, out: Path) -> int:
     """Search, compare the best settings with the method's own, write trials.csv and best.toml."""
     _check_counts(options)
-    with kept(options.workers, options.ray) as crew:
-        return _tune(_Runs(options, experiment, out, crew))
+    with kept(options.workers, options.ray) as pool:
+        return _tune(_Runs(options, experiment, out, pool))
 
 
 def _tune(runs: _Runs) -> int:
@@ -113,14 +113,14 @@ def _tune(runs: _Runs) -> int:
 class _Runs:
     """The runs of a search, as jobs of the experiment."""
 
-    def __init__(self, options: Tune, experiment: Experiment, out: Path, crew: Crew | None) -> None:
+    def __init__(self, options: Tune, experiment: Experiment, out: Path, pool: WorkerPool | None) -> None:
         expect_known("scale", options.scale, experiment.sizes)
         expect_known("method", options.method, experiment.methods)
         self.condition = options.condition or experiment.default_conditions(options.scale)[0]
         self.metric = options.metric or next(iter(experiment.metrics))
         expect_known("condition", self.condition, experiment.conditions)
         expect_known("metric", self.metric, experiment.metrics)
-        self.options, self.experiment, self.out, self.crew = options, experiment, out, crew
+        self.options, self.experiment, self.out, self.pool = options, experiment, out, pool
         self.fields = _fields(options, experiment)
         self.console = Console(highlight=False)
         self.failures: list[str] = []
@@ -161,7 +161,7 @@ class _Runs:
             workers=options.workers,
             ray=options.ray,
             console=self.console,
-            crew=self.crew,
+            pool=self.pool,
         )
         self.failures += failures
         return {

@@ -170,7 +170,7 @@ class RewardMixer:
         return {"carry": torch.from_numpy(self._carry.copy()), "moments": moments}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Put back what `state_dict` gave."""
+        """Restore what `state_dict` saved."""
         if state["carry"].shape != self._carry.shape:
             raise ValueError(
                 f"RewardMixer: expected a state of {len(self._carry)} environments, got {len(state['carry'])}"

@@ -123,8 +123,8 @@ EXPERIMENT = OverheadExperiment(
     place="Section 5, computational overhead",
     about=(
         "Processor time of a whole training cycle (environment, policy, bonus, learning) with the bonus, as percent "
-        "more than without it, measured in turn in one process. Every bonus has its default gradient steps, which differ: "
-        "this is the price of the defaults, not of the ideas.",
+        "more than without it, measured in turn in one process. Every bonus has its default gradient steps, which "
+        "differ: this is the price of the defaults, not of the ideas.",
         "The paper says in words that LPM costs about what AMA does, and that ensembles and EME cost more.",
     ),
     methods=METHODS,

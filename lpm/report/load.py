@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lpm.runs.earlier import current_settings
-from lpm.sweeps import FORMAT, Result
+from lpm.earlier import current_settings
+from lpm.sweeps import RESULT_FORMAT, Result
 
 OWN = ("seed", "method", "bonus", "fields", "policy")
 """Settings in which the runs of one condition may differ: the seed, and what makes the method."""
@@ -112,9 +112,9 @@ def read(path: Path) -> Run:
         raise ValueError(f"not a complete JSON file ({problem})") from None
     if not isinstance(result, dict) or not isinstance(result.get("settings"), dict):
         raise ValueError("expected a result with settings")
-    version = result.get("format", FORMAT)
-    if version != FORMAT:
-        raise ValueError(f"expected format {FORMAT}, got {version!r}: written by another version of lpm")
+    version = result.get("format", RESULT_FORMAT)
+    if version != RESULT_FORMAT:
+        raise ValueError(f"expected format {RESULT_FORMAT}, got {version!r}: written by another version of lpm")
     settings = current_settings(result["settings"])
     for key, kind in (("experiment", str), ("method", str), ("seed", int)):
         if not isinstance(settings.get(key), kind) or isinstance(settings.get(key), bool):

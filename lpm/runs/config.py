@@ -14,8 +14,8 @@ from lpm.agents import a2c, ppo
 from lpm.agents.agent import POLICIES, PolicyKind
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, lookup
+from lpm.earlier import current_tables
 from lpm.files import to_toml
-from lpm.runs.earlier import current_tables
 from lpm.suggest import suggest
 
 Algorithm = Literal["ppo", "a2c"]

@@ -76,5 +76,5 @@ class Averages:
         return {"sums": dict(self._sums), "counts": dict(self._counts), "latest": dict(self._latest)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put back what `state_dict` gave."""
+        """Restore what `state_dict` saved."""
         self._sums, self._counts, self._latest = (dict(state[key]) for key in ("sums", "counts", "latest"))
