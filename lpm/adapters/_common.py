@@ -14,12 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.episodes import RECENT, EpisodeSums
 from lpm.core.errors import finite
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-
-RECENT = 100  # episodes behind a reported return
 
 
 def missing(package: str, extra: str) -> ImportError:
@@ -167,40 +166,32 @@ class Returns:
     """Recent returns of finished episodes, of the task's own reward and of the shaped one, kept apart."""
 
     def __init__(self, num_envs: int) -> None:
-        self._running = np.zeros((2, num_envs))
-        self._recent: deque[tuple[float, float]] = deque(maxlen=RECENT)
+        self._sums = EpisodeSums(2, num_envs)
 
     def add(self, task: NDArray[Any], shaped: NDArray[Any], done: NDArray[np.bool_]) -> None:
         """A (T, N) block of both rewards."""
-        both, start = np.stack((task, shaped)), 0
-        for t in np.flatnonzero(done.any(axis=1)):
-            self._running += both[:, start : t + 1].sum(axis=1)
-            for row in np.flatnonzero(done[t]):
-                self._recent.append((float(self._running[0, row]), float(self._running[1, row])))
-            self._running[:, done[t]] = 0.0
-            start = int(t) + 1
-        self._running += both[:, start:].sum(axis=1)
+        self._sums.add(np.stack((task, shaped)), done)
 
     def restart(self, rows: NDArray[np.bool_]) -> None:
         """In these environments an episode begins; one that was left without an end is forgotten."""
-        self._running[:, rows] = 0.0
+        self._sums.running[:, rows] = 0.0
 
     def means(self) -> dict[str, float]:
         """Mean over the recent episodes; empty before the first has ended."""
-        if not self._recent:
+        if not self._sums.recent:
             return {}
-        task, shaped = np.mean(self._recent, axis=0)
+        task, shaped = np.mean(self._sums.recent, axis=0)
         return {"task_return": float(task), "shaped_return": float(shaped)}
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything, as tensors."""
-        recent = torch.tensor(list(self._recent), dtype=torch.float64).reshape(-1, 2)
-        return {"running": torch.from_numpy(self._running.copy()), "recent": recent}
+        recent = torch.tensor(list(self._sums.recent), dtype=torch.float64).reshape(-1, 2)
+        return {"running": torch.from_numpy(self._sums.running.copy()), "recent": recent}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore what `state_dict` saved."""
-        self._running = state["running"].numpy().copy()
-        self._recent = deque(((a, b) for a, b in state["recent"].tolist()), maxlen=RECENT)
+        self._sums.running = state["running"].numpy().copy()
+        self._sums.recent = deque(map(tuple, state["recent"].tolist()), maxlen=RECENT)
 
 
 # ---- steps ------------------------------------------------------------------------------------------------

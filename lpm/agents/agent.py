@@ -292,9 +292,9 @@ class Agent:
     def report(self, block: Block, raw: Floats, mixed: Mixed) -> dict[str, float]:
         """What a cycle says about the environment and the bonus."""
         collector, valid = self.collector, block.valid
-        metrics = {"episodes": float(collector.episodes), "reward/task": float(block.reward[valid].mean())}
-        if collector.recent:
-            returns, lengths = zip(*collector.recent, strict=True)
+        metrics = {"episodes": float(collector.sums.ended), "reward/task": float(block.reward[valid].mean())}
+        if collector.sums.recent:
+            returns, lengths = zip(*collector.sums.recent, strict=True)
             metrics |= {"return": float(np.mean(returns)), "length": float(np.mean(lengths))}
             metrics["success"] = float(np.mean(np.asarray(returns) > 0))
         if len(collector.visits):

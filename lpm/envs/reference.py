@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from lpm.envs.atari_games import rooms_of
 from lpm.envs.catalogue import EnvEntry, find_env, list_envs
 from lpm.envs.coverage import Coverage
 from lpm.files import write_atomic
+from lpm.versions import versions
 
 SEEDS = 10
 _CHECKPOINTS = 10
@@ -73,7 +72,7 @@ def run_reference(entry: EnvEntry, seed: int, steps: int | None = None) -> dict[
         "mean_return": float(np.mean(returns)) if returns else None,
         "reward_per_step": reward_sum / done_steps,
         "images_source": str(getattr(env, "images_source", "none")),
-        "versions": _versions(),
+        "versions": versions("numpy", "gymnasium", "ale-py", "numba"),
     }
     if coverage is not None:
         of = int(getattr(env, "maze_cells", num_cells))
@@ -156,16 +155,6 @@ def _spread(values: Sequence[float], digits: int) -> str:
     return (
         f"{np.mean(values):,.{digits}f} ± {deviation:,.{digits}f} [{min(values):,.{digits}f}–{max(values):,.{digits}f}]"
     )
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for package in ("numpy", "gymnasium", "ale-py", "numba"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

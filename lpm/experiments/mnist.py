@@ -25,6 +25,7 @@ from lpm.envs.mnist import Batch, Kind, NoisyMNIST
 from lpm.experiments.evidence import Claim, Curve, Evidence, PaperNumber, Score
 from lpm.experiments.experiment import Experiment, Method
 from lpm.sweeps import Result, Tick
+from lpm.versions import versions
 
 BATCH = 32
 
@@ -109,7 +110,7 @@ def run(
     return {
         "curves": curves,
         "parameters": parameters,
-        "versions": {"torch": torch.__version__, "numpy": np.__version__},
+        "versions": versions("torch", "numpy"),
     }
 
 

@@ -19,8 +19,8 @@ from lpm.core.registry import configure
 from lpm.experiments.evidence import Evidence, Score
 from lpm.experiments.experiment import Experiment
 from lpm.experiments.methods import ALL
-from lpm.experiments.training import run_versions
 from lpm.runs import RunConfig, build
+from lpm.runs.machine import run_versions
 from lpm.sweeps import Result, Tick
 
 METHODS = {name: method for name, method in ALL.items() if name not in ("none", "random")}

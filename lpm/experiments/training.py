@@ -16,7 +16,7 @@ from lpm.experiments.evidence import Curve, Evidence, Frame, Heatmap, PaperNumbe
 from lpm.experiments.experiment import Experiment
 from lpm.runs import RunConfig, TrainOptions, train
 from lpm.runs.config import AgentConfig, Algorithm
-from lpm.runs.machine import machine
+from lpm.runs.machine import run_versions
 from lpm.sweeps import Result, Tick
 
 POINTS = 100  # of a curve
@@ -202,12 +202,6 @@ def _recorded(lines: Sequence[Mapping[str, float]]) -> dict[str, list[float | No
         if any(value is not None for value in values):
             curves[metric] = [None if value is None else float(f"{value:.6g}") for value in values]
     return curves
-
-
-def run_versions() -> dict[str, str]:
-    """Of this library and what it ran with."""
-    found = machine()
-    return {"lpm": found["lpm"], "python": found["python"], **found["packages"]}
 
 
 def _seed(result: Result) -> int:
