@@ -193,7 +193,7 @@ def test_an_episode_that_a_new_call_of_learn_breaks_off_is_in_no_return() -> Non
     callback = IntrinsicCallback(bonus_for(model, Constant), PLAIN)
     for _ in range(3):
         learn(model, callback, rollouts=1)
-    task, shaped = np.array(callback.returns._recent).T
+    task, shaped = np.array(callback.returns._sums.recent).T
     assert set(np.round(shaped - task)) == {3, 4, 5}
 
 
