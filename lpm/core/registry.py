@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -76,8 +76,17 @@ def lookup(name: str) -> Entry:
             if name not in _ENTRIES or _ENTRIES[name].bonus is not bonus:
                 register(name)(bonus)
     if name not in _ENTRIES:
-        raise ValueError(f"unknown bonus {name!r}{_suggest(name, names())}")
+        renamed = [entry.name for entry in _ENTRIES.values() if name in entry.bonus.formerly]
+        hint = f": it is {renamed[0]!r} now" if renamed else _suggest(name, names())
+        raise ValueError(f"unknown bonus {name!r}{hint}")
     return _ENTRIES[name]
+
+
+def upgrade(name: str, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Name and settings of a bonus that an older version stored, in today's words; unknown names stay as they are."""
+    _load_builtins()
+    name = next((entry.name for entry in _ENTRIES.values() if name in entry.bonus.formerly), name)
+    return _ENTRIES[name].bonus.upgrade(name, fields) if name in _ENTRIES else (name, dict(fields))
 
 
 def configure(name: str, variant: str | None = None, **fields: Any) -> Any:
@@ -86,12 +95,13 @@ def configure(name: str, variant: str | None = None, **fields: Any) -> Any:
     settings = dict(entry.defaults)
     if variant is not None:
         if variant not in entry.bonus.variants:
-            raise ValueError(f"unknown variant {variant!r} of {name!r}{_suggest(variant, entry.bonus.variants)}")
+            hint = _hint(variant, entry.bonus.variants, entry.bonus.moved)
+            raise ValueError(f"unknown variant {variant!r} of {name!r}{hint}")
         settings.update(entry.bonus.variants[variant])
     known = [f.name for f in dataclasses.fields(entry.bonus.Config)]
     for given in fields:
         if given not in known:
-            raise ValueError(f"{name!r} has no field {given!r}{_suggest(given, known)}")
+            raise ValueError(f"{name!r} has no field {given!r}{_hint(given, known, entry.bonus.moved)}")
     check_types(entry.bonus.Config, fields)
     settings.update(fields)
     return entry.bonus.Config(**settings)
@@ -164,3 +174,7 @@ def _suggest(word: str, known: Any) -> str:
     options = sorted(known)
     near = difflib.get_close_matches(word, options, n=3)
     return f"; did you mean {' or '.join(near)}?" if near else f"; known: {', '.join(options) or 'none'}"
+
+
+def _hint(word: str, known: Iterable[str], moved: Mapping[str, str]) -> str:
+    return f": {moved[word]}" if word in moved else _suggest(word, known)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lpm.sweeps import FORMAT, Result
+from lpm.sweeps.job import modern
 
 OWN = ("seed", "method", "bonus", "fields")
 """Settings in which the runs of one condition may differ: the seed, and what makes the method."""
@@ -125,7 +126,7 @@ def read(path: Path) -> Run:
     _check_curves(result.get("curves", {}))
     if not result.get("scores") and not result.get("curves"):
         raise ValueError("expected scores or curves, got neither")
-    return Run(path, result)
+    return Run(path, {**result, "settings": modern(settings)})
 
 
 def _check_scores(scores: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from lpm.agents import a2c, ppo
 from lpm.agents.mixer import MixerConfig
-from lpm.core.registry import configure, lookup
+from lpm.core.registry import configure, lookup, upgrade
 from lpm.runs import toml
 
 Algorithm = Literal["ppo", "a2c"]
@@ -108,13 +108,14 @@ class RunConfig:
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> RunConfig:
         """Undo `to_dict`; lists may stand for tuples, as after JSON."""
-        run = tables["run"]
+        bonus, settings = upgrade(tables["run"]["bonus"], tables.get("bonus", {}))
+        run = {**tables["run"], "bonus": bonus}
         agent = type(PRESETS[run["algo"]]["default"])
         return cls(
             **run,
             env=_tuples_to_lists(tables.get("env", {})),
             agent=_restore(agent, tables[run["algo"]]),
-            bonus_settings=_restore(lookup(run["bonus"]).bonus.Config, tables.get("bonus", {})),
+            bonus_settings=_restore(lookup(bonus).bonus.Config, settings),
             mixer=_restore(MixerConfig, tables["mixer"]),
         )
 

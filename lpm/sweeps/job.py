@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lpm.core.registry import upgrade
 from lpm.files import write_atomic
 
 FORMAT = 1
@@ -53,7 +54,7 @@ def load_result(job: Job) -> Result | None:
         return None
     try:
         stored = json.loads(text)
-        settings, version = stored["settings"], stored.get("format")
+        settings, version = modern(stored["settings"]), stored.get("format")
         differing = sorted(k for k in {*settings, *job.settings} if settings.get(k) != _plain(job.settings).get(k))
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise ValueError(f"{job.path}: expected a result file, but it cannot be read ({problem}); delete it") from None
@@ -65,8 +66,16 @@ def load_result(job: Job) -> Result | None:
     if differing:
         shown = "; ".join(f"{k}: {settings.get(k)!r} there, {job.settings.get(k)!r} now" for k in differing)
         raise ValueError(f"{job.path} holds a run with other settings ({shown}); use another --out or delete it")
-    result: Result = stored
+    result: Result = {**stored, "settings": settings}
     return result
+
+
+def modern(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a stored result in today's words, if an older version wrote it."""
+    if "bonus" not in settings or "fields" not in settings:
+        return settings
+    bonus, fields = upgrade(settings["bonus"], settings["fields"])
+    return {**settings, "bonus": bonus, "fields": fields}
 
 
 def encode(job: Job, result: Result) -> bytes:
