@@ -98,9 +98,7 @@ class LearningProgress(IntrinsicReward):
         if normalise == "auto":
             normalise = self.auto_normalise if vector else "none"
         capacity = _default_capacity(spaces, self.rollout) if c.buffer_size is None else c.buffer_size
-        self.experience = Experience(
-            spaces, max(capacity, least_capacity), normalise, warmup=c.warmup, columns=columns
-        )
+        self.experience = Experience(spaces, max(capacity, least_capacity), normalise, warmup=c.warmup, columns=columns)
         with seeded(self.generator):
             self.dynamics = self._build_dynamics()
             self._build_error_model()

@@ -69,9 +69,7 @@ class BayesGain(Learner):
             self.encoder: Encoder | None = None if vector else random_encoder(spaces.input_shape, config.state)
             self.features = RandomFeatures(inputs, config.features, scale, torch.float64)
         self.moments = RunningMoments((state,))
-        self.model = BayesianRegression(
-            config.features, state, noise=config.noise, prior_precision=1 / config.prior**2
-        )
+        self.model = BayesianRegression(config.features, state, noise=config.noise, prior_precision=1 / config.prior**2)
 
     def _score(self, batch: Transitions) -> Tensor:
         if not self.moments.ready:

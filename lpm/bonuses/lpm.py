@@ -322,7 +322,9 @@ class LPM(AlgorithmOne):
         """Calibrate g if it is affine, then gradient steps on the stored errors, never recomputed ones."""
         c, errors = self.config, self.buffer["error"][slots]
         if isinstance(self.error_model, ErrorModel) and self.error_model.affine:
-            self.error_model.calibrate(errors, self.experience.at(slots, lambda rows: self._predict_error(rows).mean(1)))
+            self.error_model.calibrate(
+                errors, self.experience.at(slots, lambda rows: self._predict_error(rows).mean(1))
+            )
         batches = Minibatches(slots, minibatches(len(slots), c.error_batch_size, c.error_steps, generator))
         loss = regression(self.error_model, lambda rows: (*self._error_inputs(rows), errors[rows.index]))
         self.fits += 1

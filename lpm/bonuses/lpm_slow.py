@@ -25,7 +25,7 @@ from lpm.bonuses.pointwise import progress
 from lpm.core.registry import register
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import DynamicsModel
-from lpm.nn.experience import Prepared, successor
+from lpm.nn.experience import Minibatches, Prepared, successor
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,9 @@ class LPMSlow(LearningProgress):
 
     Config = LPMSlowConfig
     config: LPMSlowConfig
-    reference = "docs/beyond.md; after Kim et al. 2020, Active World Model Learning with Progress Curiosity (γ-Progress)"
+    reference = (
+        "docs/beyond.md; after Kim et al. 2020, Active World Model Learning with Progress Curiosity (γ-Progress)"
+    )
     variants = MappingProxyType({"mnist": MNIST_F, "miniworld": MINIWORLD_F})
     auto_normalise = "robust"
 
@@ -89,12 +91,15 @@ class LPMSlow(LearningProgress):
             return {}
         if self.versions == 0 and c.form == "log":
             self._raise_floor(c.relative_floor)
-        new = {"all": 0, "latest": c.batch_size, "mixed": (c.batch_size + 1) // 2}[c.replay]
-        batches = self.experience.replayed(c.batch_size, c.dynamics_steps, generator, new=new)
-        loss = self._fit_dynamics(batches)
+        loss = self._fit_dynamics(self._batches(generator))
         self._follow()
         self.experience.end_update()
         return {"dynamics_loss": loss}
+
+    def _batches(self, generator: torch.Generator) -> Minibatches:
+        c = self.config
+        new = {"all": 0, "latest": c.batch_size, "mixed": (c.batch_size + 1) // 2}[c.replay]
+        return self.experience.replayed(c.batch_size, c.dynamics_steps, generator, new=new)
 
     @torch.no_grad()
     def _follow(self) -> None:

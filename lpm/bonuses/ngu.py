@@ -94,9 +94,7 @@ class NGU(Learner):
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
-        self.experience = Experience(
-            spaces, self.rollout, "standard", clip=config.clip, frozen=False, next_only=True
-        )
+        self.experience = Experience(spaces, self.rollout, "standard", clip=config.clip, frozen=False, next_only=True)
         with seeded(self.generator):
             self.model = InverseFeatures(
                 spaces, config.features, hidden=config.hidden, inverse_hidden=config.inverse_hidden

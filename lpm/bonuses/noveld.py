@@ -66,9 +66,7 @@ class NovelD(Learner):
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
-        self.experience = Experience(
-            spaces, self.rollout, "standard", clip=config.clip, frozen=False, next_only=True
-        )
+        self.experience = Experience(spaces, self.rollout, "standard", clip=config.clip, frozen=False, next_only=True)
         with seeded(self.generator):
             self.keys = config.build(spaces)
             self.model = RandomTargetModel(spaces, features=config.features, hidden=config.hidden, extra=config.extra)

@@ -21,7 +21,10 @@ from lpm.experiments.pictures import rendered
 from lpm.experiments.training import Condition, Scale, TrainingExperiment, last
 
 FIGURE = "Figure 5"
-METHODS = {"lpm-rnd": Method("LPM on random features (release)", "lpm_release", {"variant": "release-montezuma"}), **ALL}
+METHODS = {
+    "lpm-rnd": Method("LPM on random features (release)", "lpm_release", {"variant": "release-montezuma"}),
+    **ALL,
+}
 MAIN = ("lpm-rnd", "lpm", "rnd", "ngu", "none", "random")
 SMALL = {"dynamics_steps": 4, "error_steps": 4, "batch_size": 256, "warmup": 512}
 BONUS: dict[str, dict[str, int]] = {name: {"epochs": 1} for name in ("rnd", "ngu")}

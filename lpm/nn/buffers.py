@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
-
 Columns = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
 """Name to the shape and dtype of a row."""
 

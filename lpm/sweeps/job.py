@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lpm.core.registry import upgrade
 from lpm.files import write_atomic
 
 FORMAT = 1
@@ -74,6 +73,8 @@ def modern(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings of a stored result in today's words, if an older version wrote it."""
     if "bonus" not in settings or "fields" not in settings:
         return settings
+    from lpm.core.registry import upgrade  # torch is loaded by those who need it
+
     bonus, fields = upgrade(settings["bonus"], settings["fields"])
     return {**settings, "bonus": bonus, "fields": fields}
 
