@@ -61,7 +61,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     found = {
-        kind: [rewards(fields, seed, options.visits) for seed in range(options.seeds)] for kind, fields in KINDS.items()
+        kind: [rewards(name, seed, options.visits) for seed in range(options.seeds)] for kind, name in KINDS.items()
     }
     shown = [n for n in (1, 2, 10, options.visits) if n <= options.visits]
     print(f"{'mean reward at visit':24}" + "".join(f"{n:>9}" for n in dict.fromkeys(shown)))

@@ -56,7 +56,7 @@ def upgrade_lpm(fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 def _floored(given: dict[str, Any]) -> dict[str, Any]:
     """The relative floor written out, and the variant without the paper's name: the paper has neither bonus."""
-    changed = {}
+    changed: dict[str, Any] = {}
     if "relative_floor" in given and given["relative_floor"] is None:
         changed["relative_floor"] = 0.1
     if "variant" in given:

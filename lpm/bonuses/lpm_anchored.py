@@ -84,7 +84,8 @@ class AnchoredErrorModel(nn.Module):
         """(B, inputs) to (B, 1); m₀ everywhere before the first fit."""
         if not self.fitted:
             return self.anchor.expand(len(x), 1)
-        return (self.anchor + self.features(x) @ self._mean).unsqueeze(1)
+        g: Tensor = self.anchor + self.features(x) @ self._mean
+        return g.unsqueeze(1)
 
     @property
     def _mean(self) -> Tensor:
@@ -101,7 +102,7 @@ class AnchoredErrorModel(nn.Module):
         phi = self.features(x)
         sound = phi.isfinite().all(1) & errors.isfinite()
         phi, difference = phi[sound], errors[sound] - self.anchor
-        loss = (difference - phi @ self._mean).square().mean()
+        loss: Tensor = (difference - phi @ self._mean).square().mean()
         self.posterior.forget(self.forgetting)
         self.posterior.precision.add_((phi.T @ phi).double())
         self.posterior.moment.add_((phi.T @ difference).double().unsqueeze(1))
@@ -111,7 +112,7 @@ class AnchoredErrorModel(nn.Module):
 
 @register("lpm_anchored")
 class LPMAnchored(AlgorithmOne):
-    """Learning progress with an anchored g: Bayesian regression that returns to the untrained f's error off the data."""
+    """Learning progress with an anchored g: off the data, what the error of the untrained f was."""
 
     Config = LPMAnchoredConfig
     config: LPMAnchoredConfig

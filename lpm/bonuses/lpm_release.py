@@ -1,7 +1,7 @@
 """LPM as the authors' published code computes it: other forms of the reward, and what is done to g and to the reward.
 
-The defaults and the paper's variants are those of `lpm` with the release's exponential form; the release's variants have
-the rest of each script.
+The defaults and the paper's variants are those of `lpm` with the release's exponential form; the release's
+variants have the rest of each script.
 """
 
 from __future__ import annotations

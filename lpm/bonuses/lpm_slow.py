@@ -55,7 +55,7 @@ class LPMSlowConfig(ProgressConfig):
 
 @register("lpm_slow")
 class LPMSlow(LearningProgress):
-    """Learning progress: the error of a copy of f that follows f slowly, over the error of f, on the same transition."""
+    """Learning progress: the error of a copy of f that follows f slowly over that of f, on the same transition."""
 
     Config = LPMSlowConfig
     config: LPMSlowConfig

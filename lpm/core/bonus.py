@@ -163,8 +163,8 @@ class IntrinsicReward(nn.Module):
                 unknown
             )
             raise ValueError(
-                f"{type(self).__name__} cannot take this state, {' and '.join(shown)}: it was written by another bonus, "
-                "with other settings, or by an older version of lpm"
+                f"{type(self).__name__} cannot take this state, {' and '.join(shown)}: it was written by another "
+                "bonus, with other settings, or by an older version of lpm"
             )
         return super().load_state_dict(state_dict, strict, assign)
 

@@ -1,4 +1,4 @@
-"""Bayesian regression on random features, as the anchored error model: exact regression, back to the prior without data, forgetting, state."""
+"""Bayesian regression as the anchored g: exact, back to the prior without data, forgetting, state."""
 
 import copy
 
