@@ -46,9 +46,6 @@ SHARED = {
 }
 """Our names and RLeXplore's."""
 
-ERROR_MODELS = ("anchored", "slow_copy")
-"""What LPM may have in place of a network g, each measured beside it."""
-
 # RLeXplore: one pass, batches of 256, 128 features, one hidden layer of 256, four members, a predictor as its target
 MATCHED: dict[str, dict[str, Any]] = {
     "rnd": {"features": 128, "hidden": (256,), "extra": 0},
@@ -117,8 +114,7 @@ def run_ours(name: str, shape: str, cycles: int, clock: str, matched: bool) -> d
         data["obs"], data["action"], data["next_obs"],
         truncated=data["done"], reward=data["reward"], policy=data["policy"],
     )  # fmt: skip
-    name, _, error_model = name.partition("/")
-    fields: dict[str, Any] = {"error_model": error_model} if error_model else {}
+    fields: dict[str, Any] = {}
     if matched:
         known = {field.name for field in dataclasses.fields(lookup(name).bonus.Config)}
         wanted = {"epochs": 1, "batch_size": 256, **MATCHED[name]}
@@ -223,8 +219,6 @@ def compare(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
         print("| method | transitions/s | peak MiB | buffers MiB |\n|---|---:|---:|---:|", flush=True)
         for name in methods:
             rows = {name: (sys.executable, "ours", name)}
-            if name == "lpm":
-                rows |= {f"lpm, {model}": (sys.executable, "ours", f"lpm/{model}") for model in ERROR_MODELS}
             if options.rllte and name in SHARED:
                 rows[f"{name}, matched"] = (sys.executable, "matched", name)
                 rows[f"{name}, RLeXplore"] = (str(Path(options.rllte) / "bin" / "python"), "rllte", SHARED[name])

@@ -23,10 +23,10 @@ import lpm
 LINE = lpm.Spaces(Box(-10, 10, (1,)), Discrete(2))
 PLACES = {"familiar": 0.0, "new": 6.0, "TV": -6.0}
 KINDS = {
-    "network g, log": {},
-    "network g, exp": {"form": "exp"},
-    "anchored g, log": {"error_model": "anchored"},
-    "slow copy, log": {"error_model": "slow_copy"},
+    "network g, log": "lpm",
+    "network g, exp": "lpm_release",
+    "anchored g, log": "lpm_anchored",
+    "slow copy, log": "lpm_slow",
 }
 
 
@@ -37,10 +37,10 @@ def visit(place: str, steps: int, generator: torch.Generator) -> lpm.Transitions
     return lpm.Transitions.build(obs, torch.zeros(steps, 1, dtype=torch.int64), following[place])
 
 
-def rewards(fields: dict[str, str], seed: int, visits: int) -> dict[str, list[float]]:
+def rewards(name: str, seed: int, visits: int) -> dict[str, list[float]]:
     """Mean reward at each place, visit by visit."""
     generator = torch.Generator().manual_seed(seed)
-    bonus = lpm.make("lpm", LINE, num_envs=1, rollout_steps=128, seed=seed, **fields)
+    bonus = lpm.make(name, LINE, num_envs=1, rollout_steps=128, seed=seed)
     for _ in range(60):
         bonus.step(visit("familiar", 128, generator))
         bonus.update()
@@ -61,7 +61,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     found = {
-        kind: [rewards(fields, seed, options.visits) for seed in range(options.seeds)] for kind, fields in KINDS.items()
+        kind: [rewards(name, seed, options.visits) for seed in range(options.seeds)] for kind, name in KINDS.items()
     }
     shown = [n for n in (1, 2, 10, options.visits) if n <= options.visits]
     print(f"{'mean reward at visit':24}" + "".join(f"{n:>9}" for n in dict.fromkeys(shown)))

@@ -14,10 +14,12 @@ AGENTS_OWN = {"heads": "value_heads", "episodic": "episodic_bonus"}
 
 def current_tables(tables: Mapping[str, Any]) -> dict[str, Any]:
     """The tables of a `config.toml`."""
-    settings = current_settings({"bonus": tables["run"]["bonus"], "config": tables})
+    settings = current_settings(
+        {"bonus": tables["run"]["bonus"], "fields": tables.get("bonus", {}), "config": tables}
+    )
     now: dict[str, Any] = settings["config"]
     policy = {"policy": settings["policy"]} if "policy" in settings else {}
-    return {**now, "run": {**now["run"], "bonus": settings["bonus"], **policy}}
+    return {**now, "run": {**now["run"], "bonus": settings["bonus"], **policy}, "bonus": settings["fields"]}
 
 
 def current_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -28,6 +30,10 @@ def current_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
         settings["config"] = _agents_own_fields(config)
     if settings.get("bonus") == "random":  # uniformly random actions were a bonus
         settings |= {"bonus": "none", "policy": "uniform"}
+    if "bonus" in settings and isinstance(settings.get("fields"), Mapping):
+        from lpm.core.registry import upgrade  # torch is loaded by those who need it
+
+        settings["bonus"], settings["fields"] = upgrade(settings["bonus"], settings["fields"])
     return settings
 
 

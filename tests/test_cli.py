@@ -31,9 +31,9 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
 
 
 def test_bonuses_lists_lpm_with_reference_variants_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bonuses", "lpm"]) == 0
+    assert main(["bonuses", "lpm", "lpm_release"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    for expected in ("Learning progress", "Hou, An & Du 2026", "release-montezuma", "queue_size=None", "form='log'"):
+    for expected in ("Learning progress", "Hou, An & Du 2026", "release-montezuma", "queue_size=None", "form='exp'"):
         assert expected in text
 
 

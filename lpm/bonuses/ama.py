@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -11,12 +10,11 @@ import torch
 from torch import Tensor
 
 from lpm.bonuses._dynamics import MNIST
+from lpm.bonuses._learner import Learner
 from lpm.bonuses._settings import expect, expect_at_least, expect_choice
-from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
-from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Experience, Rows
+from lpm.nn.experience import Experience, Prepared
 from lpm.nn.gaussian import GaussianDynamicsModel
 from lpm.nn.networks import Activation
 from lpm.nn.seeding import seeded
@@ -84,10 +82,11 @@ class AMAConfig:
 
 
 @register("ama")
-class AMA(IntrinsicReward):
+class AMA(Learner):
     """Squared prediction error minus the variance predicted for it: calibrated noise pays nothing."""
 
     Config = AMAConfig
+    config: AMAConfig
     reference = "Mavor-Parker et al. 2022, How to Stay Curious while Avoiding Noisy TVs using Aleatoric Uncertainty"
     variants = MappingProxyType(
         {
@@ -96,18 +95,9 @@ class AMA(IntrinsicReward):
         }
     )
 
-    def __init__(
-        self,
-        spaces: Spaces,
-        config: AMAConfig,
-        *,
-        num_envs: int = 1,
-        rollout_steps: int = 128,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
-        self.config = config
-        self.experience = Experience(spaces, num_envs * rollout_steps, config.normalise, warmup=config.warmup)
+    def _build(self) -> None:
+        spaces, config = self.spaces, self.config
+        self.experience = Experience(spaces, self.rollout, config.normalise, warmup=config.warmup)
         with seeded(self.generator):
             self.dynamics = GaussianDynamicsModel(
                 spaces,
@@ -124,23 +114,11 @@ class AMA(IntrinsicReward):
     def _score(self, batch: Transitions) -> Tensor:
         return self.experience.each(lambda rows: reward(*self._predict(rows), self.config.eta, self.config.clip), batch)
 
-    def _observe(self, batch: Transitions) -> None:
-        self.experience.observe(batch)
-
-    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        if not self.experience.begin_update():
-            return {}
-        value = self.experience.fit(
-            lambda rows: loss(*self._predict(rows), self.config.lam),
-            partial(self.descend, "dynamics"),
-            batch_size=self.config.batch_size,
-            epochs=self.config.epochs,
-            generator=generator,
-        )
-        self.experience.end_update()
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
+        value = self.fit("dynamics", lambda rows: loss(*self._predict(rows), self.config.lam), generator)
         return {"dynamics_loss": value}
 
-    def _predict(self, rows: Rows) -> tuple[Tensor, Tensor]:
+    def _predict(self, rows: Prepared) -> tuple[Tensor, Tensor]:
         """Squared errors of the mean and log-variances, per dimension."""
         mean, log_variance = self.dynamics(rows.x, rows.code)
         return (mean - rows.x_next).square(), log_variance

@@ -11,7 +11,6 @@ from lpm.bonuses._keys import KeyConfig
 from lpm.bonuses._settings import expect, expect_at_least
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
-from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.hashing import CountSketch, block_keys, episode_counts
 from lpm.nn.memory import EpisodicMemory
@@ -38,13 +37,11 @@ class Count(IntrinsicReward):
     """Counts: 1/√N of the visits to the new state over the whole run, all environments together."""
 
     Config = CountConfig
+    config: CountConfig
     reference = "Strehl & Littman 2008; Tang et al. 2017, #Exploration: A Study of Count-Based Exploration"
 
-    def __init__(
-        self, spaces: Spaces, config: CountConfig, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
-    ) -> None:
-        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
-        self.config = config
+    def _build(self) -> None:
+        spaces, config = self.spaces, self.config
         with seeded(self.generator):
             self.keys = config.build(spaces)
         self.sketch = CountSketch(config.table_bits, config.table_depth)
@@ -86,23 +83,15 @@ class EpisodicCount(IntrinsicReward):
     """Episodic counts: 1/√N of the visits to the new state within the present episode."""
 
     Config = EpisodicCountConfig
+    config: EpisodicCountConfig
     reference = "Raileanu & Rocktäschel 2020 (the count term of RIDE)"
     episodic = True
 
-    def __init__(
-        self,
-        spaces: Spaces,
-        config: EpisodicCountConfig,
-        *,
-        num_envs: int = 1,
-        rollout_steps: int = 128,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
-        self.config = config
+    def _build(self) -> None:
+        spaces, config = self.spaces, self.config
         with seeded(self.generator):
             self.keys = config.build(spaces)
-        self.memory = EpisodicMemory(num_envs, config.memory_size, dtype=torch.int64)
+        self.memory = EpisodicMemory(self.num_envs, config.memory_size, dtype=torch.int64)
 
     def _score(self, batch: Transitions) -> Tensor:
         return self._run(batch, self.memory.fork())

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from lpm.bonuses._dynamics import DynamicsConfig
+from lpm.bonuses._learner import Learner
 from lpm.bonuses._settings import expect_at_least, expect_choice
-from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
-from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import ErrorModel
-from lpm.nn.experience import Rows
+from lpm.nn.experience import Prepared, regression, successor
 from lpm.nn.seeding import seeded
 
 
@@ -42,24 +40,16 @@ class CuriosityCriticConfig(DynamicsConfig):
 
 
 @register("curiosity_critic")
-class CuriosityCritic(IntrinsicReward):
+class CuriosityCritic(Learner):
     """Reducible error: the error of f now minus a critic's estimate of the error left after training."""
 
     Config = CuriosityCriticConfig
+    config: CuriosityCriticConfig
     reference = "Bhaskara & Wang 2026, Curiosity-Critic (arXiv 2604.18701)"
 
-    def __init__(
-        self,
-        spaces: Spaces,
-        config: CuriosityCriticConfig,
-        *,
-        num_envs: int = 1,
-        rollout_steps: int = 128,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
-        self.config = config
-        self.experience = config.experience(spaces, num_envs * rollout_steps)
+    def _build(self) -> None:
+        spaces, config = self.spaces, self.config
+        self.experience = config.experience(spaces, self.rollout)
         with seeded(self.generator):
             self.dynamics = config.build(spaces)
             self.critic = ErrorModel(
@@ -71,45 +61,23 @@ class CuriosityCritic(IntrinsicReward):
     def _score(self, batch: Transitions) -> Tensor:
         return self.experience.each(lambda rows: self._errors(rows) - self.baseline(rows), batch)
 
-    def baseline(self, rows: Rows) -> Tensor:
+    def baseline(self, rows: Prepared) -> Tensor:
         """h(o, a), the error expected to remain: never negative, and 0 before the first update."""
         return self._critic(rows).clamp_min(0)
 
-    def _critic(self, rows: Rows) -> Tensor:
+    def _critic(self, rows: Prepared) -> Tensor:
         h: Tensor = self.critic(rows.x, rows.code)
         return h.squeeze(1)
 
-    def _observe(self, batch: Transitions) -> None:
-        self.experience.observe(batch)
-
-    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        if not self.experience.begin_update():
-            return {}
-        c = self.config
-        dynamics_loss = self.experience.fit_model(
-            self.dynamics,
-            lambda rows: rows.x_next,
-            partial(self.descend, "dynamics"),
-            partial(self.apply_gradients, "dynamics"),
-            batch_size=c.batch_size,
-            epochs=c.epochs,
-            generator=generator,
-        )
-        after = self.experience.each_fresh(self._errors)
-        self.critic.calibrate(after, self.experience.each_fresh(self._critic))
-        critic_loss = self.experience.fit_model(
-            self.critic,
-            lambda rows: after[rows.index],
-            partial(self.descend, "critic"),
-            partial(self.apply_gradients, "critic"),
-            batch_size=c.batch_size,
-            epochs=c.critic_epochs,
-            generator=generator,
-        )
-        self.experience.end_update()
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
+        dynamics_loss = self.fit("dynamics", regression(self.dynamics, successor), generator)
+        after = self.experience.at_fresh(self._errors)
+        self.critic.calibrate(after, self.experience.at_fresh(self._critic))
+        errors = regression(self.critic, lambda rows: (rows.x, rows.code, after[rows.index]))
+        critic_loss = self.fit("critic", errors, generator, epochs=self.config.critic_epochs)
         return {"dynamics_loss": dynamics_loss, "critic_loss": critic_loss, "remaining_error": after.mean()}
 
-    def _errors(self, rows: Rows) -> Tensor:
+    def _errors(self, rows: Prepared) -> Tensor:
         square = self.dynamics.errors(rows.x, rows.code, rows.x_next)
         # the norm of all differences, from their mean square
         return square if self.config.error == "mse" else (square * math.prod(self.spaces.input_shape)).sqrt()

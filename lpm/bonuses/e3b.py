@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from lpm.bonuses._learner import Learner
 from lpm.bonuses._settings import expect, expect_at_least, expect_choice
-from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
-from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience
 from lpm.nn.features import InverseFeatures
@@ -66,22 +64,20 @@ def elliptical_bonus(inverse: Tensor, h: Tensor) -> Tensor:
 
 
 @register("e3b")
-class E3B(IntrinsicReward):
+class E3B(Learner):
     """Elliptical episodic bonus: how unlike the new state's features are to those of the episode so far."""
 
     Config = E3BConfig
+    config: E3BConfig
     reference = "Henaff, Raileanu, Jiang & Rocktäschel 2022, Exploration via Elliptical Episodic Bonuses"
     episodic = True
 
     inverse: Tensor  # (N, F, F) C⁻¹ of each present episode
     running: Tensor  # (N,) whether an episode is in memory
 
-    def __init__(
-        self, spaces: Spaces, config: E3BConfig, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
-    ) -> None:
-        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
-        self.config = config
-        self.experience = Experience(spaces, num_envs * rollout_steps, config.normalise, warmup=config.warmup)
+    def _build(self) -> None:
+        spaces, config = self.spaces, self.config
+        self.experience = Experience(spaces, self.rollout, config.normalise, warmup=config.warmup)
         with seeded(self.generator):
             self.model = InverseFeatures(
                 spaces,
@@ -92,8 +88,8 @@ class E3B(IntrinsicReward):
             )
         self.add_optimizer("model", self.model.parameters(), config.lr)
         empty = torch.eye(config.features, dtype=torch.float64) / config.ridge
-        self.register_buffer("inverse", empty.repeat(num_envs, 1, 1))
-        self.register_buffer("running", torch.zeros(num_envs, dtype=torch.bool))
+        self.register_buffer("inverse", empty.repeat(self.num_envs, 1, 1))
+        self.register_buffer("running", torch.zeros(self.num_envs, dtype=torch.bool))
 
     def _score(self, batch: Transitions) -> Tensor:
         return self._run(batch, self.inverse.clone(), self.running.clone())
@@ -128,16 +124,5 @@ class E3B(IntrinsicReward):
     def _embed(self, obs: Tensor) -> Tensor:
         return self.model(self.experience.input(obs)).double()  # type: ignore[no-any-return]
 
-    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        if not self.experience.begin_update():
-            return {}
-        c = self.config
-        loss = self.experience.fit(
-            self.model.loss,
-            partial(self.descend, "model"),
-            batch_size=c.batch_size,
-            epochs=c.epochs,
-            generator=generator,
-        )
-        self.experience.end_update()
-        return {"inverse_loss": loss}
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
+        return {"inverse_loss": self.fit("model", self.model.loss, generator)}

@@ -9,13 +9,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from lpm.bonuses._learner import Learner
 from lpm.bonuses._settings import expect, expect_at_least, expect_choice
-from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import RingBuffer
-from lpm.nn.experience import Experience, Rows
+from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Encoder
 from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedLinear
@@ -96,19 +96,17 @@ def policy_divergence(spaces: Spaces, p: Tensor, q: Tensor) -> Tensor:
 
 
 @register("eme")
-class EME(IntrinsicReward):
+class EME(Learner):
     """Metric-based: distance between consecutive states in a learnt behavioural metric, scaled by reward doubt."""
 
     Config = EMEConfig
+    config: EMEConfig
     reference = "Wang et al. 2024, Rethinking Exploration in RL with Effective Metric-Based Exploration Bonus"
     needs = ("reward", "policy")
 
-    def __init__(
-        self, spaces: Spaces, config: EMEConfig, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
-    ) -> None:
-        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
-        self.config = config
-        capacity = num_envs * rollout_steps
+    def _build(self) -> None:
+        spaces, config = self.spaces, self.config
+        capacity = self.rollout
         self.experience = Experience(spaces, capacity, config.normalise, warmup=config.warmup)
         # same capacity and order as the experience: a row has the same slot in both
         self.outcomes = RingBuffer(
@@ -140,7 +138,7 @@ class EME(IntrinsicReward):
         self.experience.observe(batch)
         self.outcomes.push(reward=rows.reward, policy=rows.policy, terminated=batch.terminated[batch.valid])
 
-    def _bonus(self, rows: Rows) -> Tensor:
+    def _bonus(self, rows: Prepared) -> Tensor:
         psi, psi_next = self.psi(torch.cat([rows.x, rows.x_next])).chunk(2)
         return distance(psi, psi_next) * doubt_scale(self._doubt(psi, rows.code), self.config.max_scale)
 
@@ -153,13 +151,11 @@ class EME(IntrinsicReward):
         return self._rewards(psi, code).var(0, correction=0)
 
     # ---- learning -----------------------------------------------------------------------------------------
-    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        if not self.experience.begin_update():
-            return {}
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
         slots = self.outcomes.last(self.experience.buffer.fresh)
         parts: list[Tensor] = []
 
-        def loss(rows: Rows) -> Tensor:
+        def loss(rows: Prepared) -> Tensor:
             reward, policy, terminated = (self.outcomes[n][slots[rows.index]] for n in self.outcomes.fields)
             psi = self.psi(rows.x)
             metric = self._metric_loss(rows, psi, reward, policy, terminated, generator)
@@ -167,20 +163,13 @@ class EME(IntrinsicReward):
             parts.append(torch.stack([metric.detach().mean(), ensemble.detach().mean()]))
             return metric + ensemble
 
-        self.experience.fit(
-            loss,
-            self._descend,
-            batch_size=self.config.batch_size,
-            epochs=self.config.epochs,
-            generator=generator,
-        )
-        self.experience.end_update()
+        self.fit("model", loss, generator, after_step=self._follow)
         metric_loss, ensemble_loss = torch.stack(parts).mean(0)
         return {"metric_loss": metric_loss, "ensemble_loss": ensemble_loss}
 
     def _metric_loss(
         self,
-        rows: Rows,
+        rows: Prepared,
         psi: Tensor,
         reward: Tensor,
         policy: Tensor,
@@ -204,8 +193,7 @@ class EME(IntrinsicReward):
         kept = torch.rand(errors.shape, generator=generator).to(errors.device) < self.config.keep
         return (errors * kept).mean(0) / self.config.keep
 
-    def _descend(self, loss: Tensor) -> None:
-        self.descend("model", loss)
-        with torch.no_grad():
-            for old, new in zip(self.target.parameters(), self.psi.parameters(), strict=True):
-                old.lerp_(new, 1 - self.config.target_decay)
+    @torch.no_grad()
+    def _follow(self) -> None:
+        for old, new in zip(self.target.parameters(), self.psi.parameters(), strict=True):
+            old.lerp_(new, 1 - self.config.target_decay)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 
 import torch
 from torch import Tensor
 
+from lpm.bonuses._learner import Learner
 from lpm.bonuses._settings import expect, expect_at_least
-from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
-from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Experience, Rows
+from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Activation
 from lpm.nn.random_target import random_encoder
 from lpm.nn.seeding import seeded
@@ -70,26 +68,18 @@ class EnsembleConfig:
 
 
 @register("ensemble")
-class Ensemble(IntrinsicReward):
+class Ensemble(Learner):
     """Disagreement: variance of an ensemble's predictions of random features of the next observation."""
 
     Config = EnsembleConfig
+    config: EnsembleConfig
     reference = "Pathak, Gandhi & Gupta 2019, Self-Supervised Exploration via Disagreement"
     variants = MappingProxyType({"disagreement-2019": {"features": 512, "blocks": 4, "warmup": 10_000}})
 
-    def __init__(
-        self,
-        spaces: Spaces,
-        config: EnsembleConfig,
-        *,
-        num_envs: int = 1,
-        rollout_steps: int = 128,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
-        self.config = config
+    def _build(self) -> None:
+        spaces, config = self.spaces, self.config
         self.experience = Experience(
-            spaces, num_envs * rollout_steps, "standard", clip=config.clip, warmup=config.warmup, frozen=False
+            spaces, self.rollout, "standard", clip=config.clip, warmup=config.warmup, frozen=False
         )
         features = (128 if spaces.kind == "vector" else 512) if config.features is None else config.features
         with seeded(self.generator):
@@ -108,29 +98,16 @@ class Ensemble(IntrinsicReward):
     def _score(self, batch: Transitions) -> Tensor:
         return self.experience.each(lambda rows: disagreement(self.ensemble(self.encoder(rows.x), rows.code)), batch)
 
-    def _observe(self, batch: Transitions) -> None:
-        self.experience.observe(batch)
-
-    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        if not self.experience.begin_update():
-            return {}
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
         # the encoder never changes: every observation is encoded once, not once per epoch
-        phi = self.experience.each_fresh(lambda rows: self.encoder(rows.x))
-        phi_next = self.experience.each_fresh(lambda rows: self.encoder(rows.x_next))
+        phi = self.experience.at_fresh(lambda rows: self.encoder(rows.x))
+        phi_next = self.experience.at_fresh(lambda rows: self.encoder(rows.x_next))
 
-        def loss(rows: Rows) -> Tensor:
+        def loss(rows: Prepared) -> Tensor:
             errors: Tensor = (self.ensemble(phi[rows.index], rows.code) - phi_next[rows.index]).square().mean(2)
             if self.config.keep < 1:
                 kept = torch.rand(errors.shape, generator=generator).to(errors.device) < self.config.keep
                 errors = errors * kept / self.config.keep
             return errors.sum(0)
 
-        value = self.experience.fit(
-            loss,
-            partial(self.descend, "ensemble"),
-            batch_size=self.config.batch_size,
-            epochs=self.config.epochs,
-            generator=generator,
-        )
-        self.experience.end_update()
-        return {"ensemble_loss": value / self.config.members}
+        return {"ensemble_loss": self.fit("ensemble", loss, generator) / self.config.members}

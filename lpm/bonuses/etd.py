@@ -75,14 +75,12 @@ class ETD(IntrinsicReward):
     """Episodic temporal distance: how far the new state is from every state of the present episode."""
 
     Config = ETDConfig
+    config: ETDConfig
     reference = "Jiang et al. 2025, Episodic Novelty Through Temporal Distance"
     episodic = True
 
-    def __init__(
-        self, spaces: Spaces, config: ETDConfig, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
-    ) -> None:
-        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
-        self.config = config
+    def _build(self) -> None:
+        spaces, config = self.spaces, self.config
         standard = config.normalise == "standard" or (config.normalise == "auto" and spaces.kind == "vector")
         self.input = ObservationInput(spaces, "standard" if standard else "none", clip=5.0 if standard else None)
         with seeded(self.generator):
@@ -94,13 +92,13 @@ class ETD(IntrinsicReward):
                 layer_norm=config.layer_norm,
             )
         self.add_optimizer("model", self.model.parameters(), config.lr)
-        size = _default_memory(spaces, num_envs) if config.memory_size is None else config.memory_size
-        self.memory = EpisodicMemory(num_envs, size, (config.embedding,))
+        size = _default_memory(spaces, self.num_envs) if config.memory_size is None else config.memory_size
+        self.memory = EpisodicMemory(self.num_envs, size, (config.embedding,))
         self.kept: EpisodicMemory | None = None
         if config.memory == "observations":
-            self.kept = EpisodicMemory(num_envs, size, spaces.obs_shape, spaces.obs_dtype)
+            self.kept = EpisodicMemory(self.num_envs, size, spaces.obs_shape, spaces.obs_dtype)
         columns = {"env": ((), torch.int64), "done": ((), torch.bool)}
-        self.buffer = TransitionBuffer(spaces, num_envs * rollout_steps, columns)
+        self.buffer = TransitionBuffer(spaces, self.rollout, columns)
 
     # ---- collection ---------------------------------------------------------------------------------------
     def _score(self, batch: Transitions) -> Tensor:

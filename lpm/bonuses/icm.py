@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from lpm.bonuses._learner import Learner
 from lpm.bonuses._settings import expect, expect_at_least, expect_choice
-from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
-from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import mean_square
-from lpm.nn.experience import Experience, Rows
+from lpm.nn.experience import Experience, Prepared
 from lpm.nn.inverse import InverseModel
 from lpm.nn.networks import Activation, Encoder
 from lpm.nn.seeding import seeded
@@ -65,10 +63,11 @@ class ICMConfig:
 
 @register("idf", detach_features=True)
 @register("icm")
-class ICM(IntrinsicReward):
+class ICM(Learner):
     """Prediction error in features of inverse dynamics (ICM trains them by both losses, IDF by the inverse only)."""
 
     Config = ICMConfig
+    config: ICMConfig
     reference = (
         "Pathak et al. 2017, Curiosity-driven Exploration by Self-supervised Prediction (ICM); "
         "Burda et al. 2018, Large-Scale Study of Curiosity-Driven Learning (IDF)"
@@ -89,18 +88,9 @@ class ICM(IntrinsicReward):
         }
     )
 
-    def __init__(
-        self,
-        spaces: Spaces,
-        config: ICMConfig,
-        *,
-        num_envs: int = 1,
-        rollout_steps: int = 128,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
-        self.config = config
-        self.experience = Experience(spaces, num_envs * rollout_steps, config.normalise, warmup=config.warmup)
+    def _build(self) -> None:
+        spaces, config = self.spaces, self.config
+        self.experience = Experience(spaces, self.rollout, config.normalise, warmup=config.warmup)
         features = (128 if spaces.kind == "vector" else 512) if config.features is None else config.features
         with seeded(self.generator):
             self.encoder = Encoder(
@@ -116,13 +106,13 @@ class ICM(IntrinsicReward):
             )
         self.add_optimizer("model", self.parameters(), config.lr)
 
-    def features(self, rows: Rows) -> tuple[Tensor, Tensor]:
+    def features(self, rows: Prepared) -> tuple[Tensor, Tensor]:
         """φ(o) and φ(o'), encoded in one pass."""
         phi: Tensor = self.encoder(torch.cat([rows.x, rows.x_next]))
         first, second = phi.chunk(2)
         return first, second
 
-    def losses(self, rows: Rows) -> tuple[Tensor, Tensor]:
+    def losses(self, rows: Prepared) -> tuple[Tensor, Tensor]:
         """Inverse and forward loss of each row, (B,) each; the forward one is half the sum of squared differences."""
         phi, phi_next = self.features(rows)
         inverse = self.inverse.loss(phi, phi_next, rows.action)
@@ -133,30 +123,18 @@ class ICM(IntrinsicReward):
     def _score(self, batch: Transitions) -> Tensor:
         return self.experience.each(self._errors, batch)
 
-    def _observe(self, batch: Transitions) -> None:
-        self.experience.observe(batch)
-
-    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        if not self.experience.begin_update():
-            return {}
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
         parts: list[Tensor] = []
 
-        def loss(rows: Rows) -> Tensor:
+        def loss(rows: Prepared) -> Tensor:
             inverse, forward = self.losses(rows)
             parts.append(torch.stack([inverse.detach().mean(), forward.detach().mean()]))
             return (1 - self.config.beta) * inverse + self.config.beta * forward
 
-        self.experience.fit(
-            loss,
-            partial(self.descend, "model"),
-            batch_size=self.config.batch_size,
-            epochs=self.config.epochs,
-            generator=generator,
-        )
-        self.experience.end_update()
+        self.fit("model", loss, generator)
         inverse_loss, forward_loss = torch.stack(parts).mean(0)
         return {"inverse_loss": inverse_loss, "forward_loss": forward_loss}
 
-    def _errors(self, rows: Rows) -> Tensor:
+    def _errors(self, rows: Prepared) -> Tensor:
         phi, phi_next = self.features(rows)
         return mean_square(self.forward_model(phi, rows.code)[0], phi_next)

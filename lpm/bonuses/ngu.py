@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
 
+from lpm.bonuses._learner import Learner
 from lpm.bonuses._settings import expect, expect_at_least
-from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
-from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Experience, Rows
+from lpm.nn.experience import Experience, Prepared
 from lpm.nn.features import InverseFeatures
 from lpm.nn.memory import EpisodicMemory, embed_episodes, nearest_squares
 from lpm.nn.random_target import RandomTargetModel
@@ -84,23 +82,19 @@ def lifelong_factor(errors: Tensor, mean: Tensor, std: Tensor, limit: float) -> 
 
 
 @register("ngu")
-class NGU(IntrinsicReward):
+class NGU(Learner):
     """Never Give Up: inverse similarity to the episode so far, times a clipped RND factor (the reward only)."""
 
     Config = NGUConfig
+    config: NGUConfig
     reference = "Badia et al. 2020, Never Give Up: Learning Directed Exploration Strategies"
     episodic = True
 
     distances: Tensor  # sum and number of all nearest squared distances so far
 
-    def __init__(
-        self, spaces: Spaces, config: NGUConfig, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
-    ) -> None:
-        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
-        self.config = config
-        self.experience = Experience(
-            spaces, num_envs * rollout_steps, "standard", clip=config.clip, frozen=False, next_only=True
-        )
+    def _build(self) -> None:
+        spaces, config = self.spaces, self.config
+        self.experience = Experience(spaces, self.rollout, "standard", clip=config.clip, frozen=False, next_only=True)
         with seeded(self.generator):
             self.model = InverseFeatures(
                 spaces, config.features, hidden=config.hidden, inverse_hidden=config.inverse_hidden
@@ -108,7 +102,7 @@ class NGU(IntrinsicReward):
             self.lifelong = RandomTargetModel(spaces, features=config.rnd_features, hidden=config.hidden)
         self.add_optimizer("model", self.model.parameters(), config.lr)
         self.add_optimizer("lifelong", self.lifelong.predictor.parameters(), config.rnd_lr)
-        self.memory = EpisodicMemory(num_envs, config.memory_size, (config.features,))
+        self.memory = EpisodicMemory(self.num_envs, config.memory_size, (config.features,))
         self.errors = RunningMoments((), min_std=1e-8)
         self.register_buffer("distances", torch.zeros(2, dtype=torch.float64))
 
@@ -150,25 +144,19 @@ class NGU(IntrinsicReward):
     def _errors(self, batch: Transitions) -> Tensor:
         return self.experience.each(self._distillation, batch)
 
-    def _distillation(self, rows: Rows) -> Tensor:
+    def _distillation(self, rows: Prepared) -> Tensor:
         return self.lifelong.gap(rows.x_next).square().mean(1)
 
     def _factor(self, errors: Tensor) -> Tensor:
         """The lifelong factor; 1 until there are statistics of the errors."""
-        if not bool(self.errors.commits > 0):
+        if not self.errors.ready:
             return torch.ones_like(errors)
         return lifelong_factor(errors, self.errors.mean, self.errors.std, self.config.max_lifelong)
 
     # ---- learning -----------------------------------------------------------------------------------------
-    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        if not self.experience.begin_update():
-            return {}
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
         self.errors.commit()
-        c = self.config
-        fit = partial(self.experience.fit, batch_size=c.batch_size, epochs=c.epochs, generator=generator)
-        metrics = {
-            "inverse_loss": fit(self.model.loss, partial(self.descend, "model")),
-            "predictor_loss": fit(self._distillation, partial(self.descend, "lifelong")),
+        return {
+            "inverse_loss": self.fit("model", self.model.loss, generator),
+            "predictor_loss": self.fit("lifelong", self._distillation, generator),
         }
-        self.experience.end_update()
-        return metrics

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
 
 from lpm.bonuses._keys import KeyConfig
+from lpm.bonuses._learner import Learner
 from lpm.bonuses._settings import expect, expect_at_least
-from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
-from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Experience, Rows
+from lpm.nn.experience import Experience, Prepared
 from lpm.nn.hashing import episode_counts
 from lpm.nn.memory import EpisodicMemory
 from lpm.nn.random_target import RandomTargetModel
@@ -58,26 +56,22 @@ def novelty_difference(new: Tensor, old: Tensor, visits: Tensor, alpha: float) -
 
 
 @register("noveld")
-class NovelD(IntrinsicReward):
+class NovelD(Learner):
     """Novelty difference: rise of the RND error from one state to the next, on first visits in an episode."""
 
     Config = NovelDConfig
+    config: NovelDConfig
     reference = "Zhang et al. 2021, NovelD: A Simple yet Effective Exploration Criterion"
     episodic = True
 
-    def __init__(
-        self, spaces: Spaces, config: NovelDConfig, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
-    ) -> None:
-        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
-        self.config = config
-        self.experience = Experience(
-            spaces, num_envs * rollout_steps, "standard", clip=config.clip, frozen=False, next_only=True
-        )
+    def _build(self) -> None:
+        spaces, config = self.spaces, self.config
+        self.experience = Experience(spaces, self.rollout, "standard", clip=config.clip, frozen=False, next_only=True)
         with seeded(self.generator):
             self.keys = config.build(spaces)
             self.model = RandomTargetModel(spaces, features=config.features, hidden=config.hidden, extra=config.extra)
         self.add_optimizer("predictor", self.model.predictor.parameters(), config.lr)
-        self.memory = EpisodicMemory(num_envs, config.memory_size, dtype=torch.int64)
+        self.memory = EpisodicMemory(self.num_envs, config.memory_size, dtype=torch.int64)
 
     # ---- collection ---------------------------------------------------------------------------------------
     def _score(self, batch: Transitions) -> Tensor:
@@ -100,22 +94,12 @@ class NovelD(IntrinsicReward):
     def _difference(self, batch: Transitions, visits: Tensor) -> Tensor:
         flat = visits.flatten()
 
-        def difference(rows: Rows) -> Tensor:
+        def difference(rows: Prepared) -> Tensor:
             old, new = self.novelty(torch.cat([rows.x, rows.x_next])).chunk(2)
             return novelty_difference(new, old, flat[rows.index], self.config.alpha)
 
         return self.experience.each(difference, batch)
 
     # ---- learning -----------------------------------------------------------------------------------------
-    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        if not self.experience.begin_update():
-            return {}
-        loss = self.experience.fit(
-            lambda rows: self.novelty(rows.x_next),
-            partial(self.descend, "predictor"),
-            batch_size=self.config.batch_size,
-            epochs=self.config.epochs,
-            generator=generator,
-        )
-        self.experience.end_update()
-        return {"predictor_loss": loss}
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
+        return {"predictor_loss": self.fit("predictor", lambda rows: self.novelty(rows.x_next), generator)}

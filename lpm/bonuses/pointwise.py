@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -12,19 +11,18 @@ import torch
 from torch import Tensor, nn
 
 from lpm.bonuses._dynamics import MNIST, DynamicsConfig
+from lpm.bonuses._learner import Learner
 from lpm.bonuses._settings import expect, expect_at_least, expect_choice
-from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
-from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import DynamicsModel
-from lpm.nn.experience import Rows
+from lpm.nn.experience import Prepared, regression, successor
 from lpm.nn.seeding import seeded
 
 Form = Literal["log", "linear"]
 
 
-def progress(old: Tensor, new: Tensor, form: Form = "log", floor: float = 1e-4) -> Tensor:
+def progress(old: Tensor, new: Tensor, form: Form = "log", floor: float | Tensor = 1e-4) -> Tensor:
     """How much smaller the mean squared error has become: a difference of logarithms, or of the errors."""
     return torch.log(old + floor) - torch.log(new + floor) if form == "log" else old - new
 
@@ -48,29 +46,21 @@ class PointwiseConfig(DynamicsConfig):
 
 
 @register("pointwise")
-class Pointwise(IntrinsicReward):
+class Pointwise(Learner):
     """Learning progress without an error model: error of a snapshot of f minus error of f, on the same transition."""
 
     Config = PointwiseConfig
+    config: PointwiseConfig
     reference = "Schmidhuber 1991; Oudeyer et al. 2007; the alternative of Theorem 2 in Hou, An & Du 2026"
     variants = MappingProxyType({"mnist": {**MNIST, "error_floor": 1e-6}})
 
     versions: Tensor  # τ: updates of f so far
 
-    def __init__(
-        self,
-        spaces: Spaces,
-        config: PointwiseConfig,
-        *,
-        num_envs: int = 1,
-        rollout_steps: int = 128,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
-        self.config = config
+    def _build(self) -> None:
+        spaces, config = self.spaces, self.config
         default_floor = 1e-4 if spaces.kind == "vector" else 1e-6
         self.floor = default_floor if config.error_floor is None else config.error_floor
-        self.experience = config.experience(spaces, num_envs * rollout_steps)
+        self.experience = config.experience(spaces, self.rollout)
         with seeded(self.generator):
             self.dynamics = config.build(spaces)
         self.add_optimizer("dynamics", self.dynamics.parameters(), config.lr)
@@ -84,30 +74,16 @@ class Pointwise(IntrinsicReward):
             return torch.zeros(batch.shape, device=batch.device)
         old = self._oldest
 
-        def rewards(rows: Rows) -> Tensor:
+        def rewards(rows: Prepared) -> Tensor:
             inputs = (rows.x, rows.code, rows.x_next)
             return progress(old.errors(*inputs), self.dynamics.errors(*inputs), self.config.form, self.floor)
 
         return self.experience.each(rewards, batch)
 
-    def _observe(self, batch: Transitions) -> None:
-        self.experience.observe(batch)
-
-    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        if not self.experience.begin_update():
-            return {}
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
         self._oldest.load_state_dict(self.dynamics.state_dict())
-        loss = self.experience.fit_model(
-            self.dynamics,
-            lambda rows: rows.x_next,
-            partial(self.descend, "dynamics"),
-            partial(self.apply_gradients, "dynamics"),
-            batch_size=self.config.batch_size,
-            epochs=self.config.epochs,
-            generator=generator,
-        )
+        loss = self.fit("dynamics", regression(self.dynamics, successor), generator)
         self.versions += 1
-        self.experience.end_update()
         return {"dynamics_loss": loss}
 
     @property

@@ -11,7 +11,6 @@ from torch import Tensor
 from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
-from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.inputs import ObservationInput, in_chunks
 from lpm.nn.memory import StepMemory, nearest_squares
@@ -49,24 +48,18 @@ class RE3(IntrinsicReward):
     """Random encoder entropy: log distance to the k-th nearest of the latest states, in frozen random features."""
 
     Config = RE3Config
+    config: RE3Config
     reference = "Seo et al. 2021, State Entropy Maximization with Random Encoders for Efficient Exploration"
     episodic = True  # the latest states of each environment
 
-    def __init__(
-        self, spaces: Spaces, config: RE3Config, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
-    ) -> None:
-        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
-        self.config = config
+    def _build(self) -> None:
+        spaces, config = self.spaces, self.config
         standard = config.normalise == "standard" or (config.normalise == "auto" and spaces.kind == "vector")
         self.input = ObservationInput(spaces, "standard" if standard else "none")
         with seeded(self.generator):
             self.encoder = random_encoder(spaces.input_shape, config.features, hidden=config.hidden)
-        steps = rollout_steps if config.memory_size is None else max(1, config.memory_size // num_envs)
-        self.memory = StepMemory(num_envs, steps, (config.features,))
-
-    @property
-    def _ready(self) -> bool:
-        return self.input.moments is None or bool(self.input.moments.commits > 0)
+        steps = self.rollout_steps if config.memory_size is None else max(1, config.memory_size // self.num_envs)
+        self.memory = StepMemory(self.num_envs, steps, (config.features,))
 
     def _score(self, batch: Transitions) -> Tensor:
         return self._run(batch, self.memory.fork())
@@ -76,14 +69,14 @@ class RE3(IntrinsicReward):
 
     def _step(self, batch: Transitions) -> Tensor:
         reward = self._run(batch, self.memory)
-        if not self._ready:
+        if not self.input.ready:
             self.input.observe(batch.next_obs[batch.valid])
         return reward
 
     def _run(self, batch: Transitions, memory: StepMemory) -> Tensor:
         """Rewards of a block; at each step all environments' states enter `memory`, then each looks for neighbours."""
         rewards = torch.zeros(batch.shape, device=batch.device)
-        if not self._ready:
+        if not self.input.ready:
             return rewards
         embedded = rewards.new_zeros(*batch.shape, self.config.features)
         embedded[batch.valid] = in_chunks(lambda obs: self.encoder(self.input(obs)), batch.next_obs[batch.valid])
@@ -105,6 +98,6 @@ class RE3(IntrinsicReward):
 
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
         moments = self.input.moments
-        if moments is not None and not self._ready and moments.total >= self.config.warmup:
+        if moments is not None and not self.input.ready and moments.total >= self.config.warmup:
             self.input.commit()
         return {}

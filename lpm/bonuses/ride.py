@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from lpm.bonuses._keys import KeyConfig
+from lpm.bonuses._learner import Learner
 from lpm.bonuses._settings import expect_at_least, expect_choice
-from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
-from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Experience, Rows
+from lpm.nn.experience import Experience, Prepared
 from lpm.nn.features import InverseFeatures
 from lpm.nn.hashing import episode_counts
 from lpm.nn.memory import EpisodicMemory
@@ -59,19 +57,17 @@ class RIDEConfig(KeyConfig):
 
 
 @register("ride")
-class RIDE(IntrinsicReward):
+class RIDE(Learner):
     """Impact-driven: how far the action moved the features, over the root of the visits in the episode."""
 
     Config = RIDEConfig
+    config: RIDEConfig
     reference = "Raileanu & Rocktäschel 2020, RIDE: Rewarding Impact-Driven Exploration"
     episodic = True
 
-    def __init__(
-        self, spaces: Spaces, config: RIDEConfig, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
-    ) -> None:
-        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
-        self.config = config
-        self.experience = Experience(spaces, num_envs * rollout_steps, config.normalise, warmup=config.warmup)
+    def _build(self) -> None:
+        spaces, config = self.spaces, self.config
+        self.experience = Experience(spaces, self.rollout, config.normalise, warmup=config.warmup)
         with seeded(self.generator):
             self.keys = config.build(spaces)
             self.features = InverseFeatures(
@@ -79,7 +75,7 @@ class RIDE(IntrinsicReward):
             )
             self.dynamics = StackedForward(config.features, spaces.action_width, hidden=config.model_hidden)
         self.add_optimizer("model", [*self.features.parameters(), *self.dynamics.parameters()], config.lr)
-        self.memory = EpisodicMemory(num_envs, config.memory_size, dtype=torch.int64)
+        self.memory = EpisodicMemory(self.num_envs, config.memory_size, dtype=torch.int64)
 
     # ---- collection ---------------------------------------------------------------------------------------
     def _score(self, batch: Transitions) -> Tensor:
@@ -97,7 +93,7 @@ class RIDE(IntrinsicReward):
     def _impact(self, batch: Transitions) -> Tensor:
         """‖φ(o') − φ(o)‖, (T, N)."""
 
-        def impact(rows: Rows) -> Tensor:
+        def impact(rows: Prepared) -> Tensor:
             phi, phi_next = self.features.pair(rows)
             distance: Tensor = torch.linalg.vector_norm(phi_next - phi, dim=1)
             return distance
@@ -109,21 +105,16 @@ class RIDE(IntrinsicReward):
         return episode_counts(batch, memory, self.keys).float().rsqrt()
 
     # ---- learning -----------------------------------------------------------------------------------------
-    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        if not self.experience.begin_update():
-            return {}
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
         c, parts = self.config, []
 
-        def loss(rows: Rows) -> Tensor:
+        def loss(rows: Prepared) -> Tensor:
             phi, phi_next = self.features.pair(rows)
             forward: Tensor = torch.linalg.vector_norm(self.dynamics(phi, rows.code)[0] - phi_next, dim=1)
             inverse = self.features.inverse.loss(phi, phi_next, rows.action)
             parts.append(torch.stack([forward.detach().mean(), inverse.detach().mean()]))
             return c.forward_weight * forward + c.inverse_weight * inverse
 
-        self.experience.fit(
-            loss, partial(self.descend, "model"), batch_size=c.batch_size, epochs=c.epochs, generator=generator
-        )
-        self.experience.end_update()
+        self.fit("model", loss, generator)
         forward_loss, inverse_loss = torch.stack(parts).mean(0)
         return {"forward_loss": forward_loss, "inverse_loss": inverse_loss}

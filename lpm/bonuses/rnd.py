@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 
 import torch
 from torch import Tensor
 
+from lpm.bonuses._learner import Learner
 from lpm.bonuses._settings import expect, expect_at_least
-from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
-from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Experience, Rows
+from lpm.nn.experience import Experience, LeastSquares, Prepared
 from lpm.nn.networks import Activation
 from lpm.nn.random_target import RandomTargetModel
 from lpm.nn.seeding import seeded
@@ -58,27 +56,19 @@ class RNDConfig:
 
 
 @register("rnd")
-class RND(IntrinsicReward):
+class RND(Learner):
     """Random network distillation: error of a predictor of random features of the next observation."""
 
     Config = RNDConfig
+    config: RNDConfig
     reference = "Burda, Edwards, Storkey & Klimov 2018, Exploration by Random Network Distillation"
     variants = MappingProxyType({"atari": {"channels": 1, "features": 512, "proportion": 0.25}})
 
-    def __init__(
-        self,
-        spaces: Spaces,
-        config: RNDConfig,
-        *,
-        num_envs: int = 1,
-        rollout_steps: int = 128,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
-        self.config = config
+    def _build(self) -> None:
+        spaces, config = self.spaces, self.config
         self.experience = Experience(
             spaces,
-            num_envs * rollout_steps,
+            self.rollout,
             "standard",
             clip=config.clip,
             warmup=config.warmup,
@@ -100,16 +90,11 @@ class RND(IntrinsicReward):
     def _score(self, batch: Transitions) -> Tensor:
         return self.experience.each(self._errors, batch)
 
-    def _observe(self, batch: Transitions) -> None:
-        self.experience.observe(batch)
-
-    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        if not self.experience.begin_update():
-            return {}
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
         # the target never changes: its features are computed once, not once per epoch
-        truth = self.experience.each_fresh(lambda rows: self.model.truth(rows.x_next))
+        truth = self.experience.at_fresh(lambda rows: self.model.truth(rows.x_next))
 
-        def loss(rows: Rows) -> Tensor:
+        def loss(rows: Prepared) -> Tensor:
             errors = self.model.gap(rows.x_next, truth[rows.index]).square().mean(1)
             if self.config.proportion == 1:
                 return errors
@@ -117,19 +102,8 @@ class RND(IntrinsicReward):
             return (errors * kept).sum() / kept.sum().clamp_min(1)
 
         layers = self.model.layers() if self.config.proportion == 1 else None
-        how = {"batch_size": self.config.batch_size, "epochs": self.config.epochs}
-        if layers is None:
-            value = self.experience.fit(loss, partial(self.descend, "predictor"), **how, generator=generator)
-        else:
-            value = self.experience.fit_layers(
-                layers,
-                lambda rows: (rows.x_next, truth[rows.index]),
-                partial(self.apply_gradients, "predictor"),
-                **how,
-                generator=generator,
-            )
-        self.experience.end_update()
-        return {"predictor_loss": value}
+        written_out = layers and LeastSquares(layers, lambda rows: (rows.x_next, truth[rows.index]))
+        return {"predictor_loss": self.fit("predictor", written_out or loss, generator)}
 
-    def _errors(self, rows: Rows) -> Tensor:
+    def _errors(self, rows: Prepared) -> Tensor:
         return self.model.gap(rows.x_next).square().mean(1)

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.optim.adam import adam
 
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
@@ -36,10 +35,19 @@ class IntrinsicReward(nn.Module):
     """Named settings: fields of the config that differ from its defaults."""
     episodic: ClassVar[bool] = False
     """Whether the method keeps a memory per environment; then blocks must have `num_envs` environments."""
+    formerly: ClassVar[tuple[str, ...]] = ()
+    """Names that the method was registered under before; they raise with the new one."""
+    moved: ClassVar[Mapping[str, str]] = {}
+    """Fields and variants that the method had before, to where they went: the end of an error message."""
     needs: ClassVar[tuple[str, ...]] = ()
     """Optional fields of `Transitions` that the method cannot do without: "reward", "policy"."""
 
-    def __init__(self, spaces: Spaces, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0) -> None:
+    config: Any
+    """An instance of `Config`."""
+
+    def __init__(
+        self, spaces: Spaces, config: Any = None, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
+    ) -> None:
         super().__init__()
         if not isinstance(spaces, Spaces):
             raise ValueError(f"spaces: expected lpm.Spaces, got {type(spaces).__name__}; see Spaces.of(env)")
@@ -55,6 +63,13 @@ class IntrinsicReward(nn.Module):
         self.rollout_steps = int(rollout_steps)
         self.generator = torch.Generator().manual_seed(int(seed))
         self._optimizers: dict[str, torch.optim.Optimizer] = {}
+        self.config = config
+        self._build()
+
+    @classmethod
+    def upgrade(cls, name: str, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Name and settings that an older version stored (all fields, or some and a "variant"), in today's words."""
+        return name, dict(fields)
 
     # ---- the four verbs -----------------------------------------------------------------------------------
     @torch.no_grad()
@@ -90,6 +105,9 @@ class IntrinsicReward(nn.Module):
         return {name: value.detach() for name, value in metrics.items()}
 
     # ---- what a method implements -------------------------------------------------------------------------
+    def _build(self) -> None:
+        """Make networks, optimisers and memories; spaces, config, sizes and generator are set."""
+
     def _score(self, batch: Transitions) -> Tensor:
         raise NotImplementedError
 
@@ -115,31 +133,9 @@ class IntrinsicReward(nn.Module):
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
-    def apply_gradients(self, name: str) -> None:
-        """One step of the named optimiser along gradients that are set already."""
-        optimizer = self._optimizers[name]
-        (group,) = optimizer.param_groups
-        states = [optimizer.state[parameter] for parameter in group["params"]]
-        if not all(states) or group["amsgrad"] or group["maximize"] or group["weight_decay"]:
-            optimizer.step()  # also the first step, which makes the state
-            return
-        with torch.no_grad():  # for small networks the bookkeeping of `step` takes longer than the arithmetic
-            adam(
-                group["params"],
-                [parameter.grad for parameter in group["params"]],
-                [state["exp_avg"] for state in states],
-                [state["exp_avg_sq"] for state in states],
-                [],
-                [state["step"] for state in states],
-                fused=True,
-                amsgrad=False,
-                maximize=False,
-                weight_decay=0.0,
-                lr=group["lr"],
-                beta1=group["betas"][0],
-                beta2=group["betas"][1],
-                eps=group["eps"],
-            )
+    def optimizer(self, name: str) -> torch.optim.Optimizer:
+        """The named optimiser."""
+        return self._optimizers[name]
 
     # ---- state --------------------------------------------------------------------------------------------
     def get_extra_state(self) -> dict[str, Any]:
@@ -158,6 +154,24 @@ class IntrinsicReward(nn.Module):
             # load_state_dict keeps references to the tensors it is given; a copy keeps the two bonuses apart
             optimizer.load_state_dict(copy.deepcopy(state["optimizers"][name]))
         self.generator.set_state(state["generator"].cpu())
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Continue from a `state_dict` of the same bonus with the same settings; another one is refused untouched."""
+        missing, unknown = set(self.state_dict()) - set(state_dict), set(state_dict) - set(self.state_dict())
+        if strict and (missing or unknown):
+            shown = [f"without {sorted(missing)[0]!r}"] * bool(missing) + [f"with {sorted(unknown)[0]!r}"] * bool(
+                unknown
+            )
+            raise ValueError(
+                f"{type(self).__name__} cannot take this state, {' and '.join(shown)}: it was written by another "
+                "bonus, with other settings, or by an older version of lpm"
+            )
+        return super().load_state_dict(state_dict, strict, assign)
+
+    @property
+    def rollout(self) -> int:
+        """Transitions that are observed between two updates."""
+        return self.num_envs * self.rollout_steps
 
     # ---- checks -------------------------------------------------------------------------------------------
     @property

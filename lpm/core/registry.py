@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -84,8 +84,17 @@ def lookup(name: str) -> Entry:
     if name not in _ENTRIES and name in RETIRED:
         raise ValueError(f"{name!r} is no bonus any more: {RETIRED[name]}")
     if name not in _ENTRIES:
-        raise ValueError(f"unknown bonus {name!r}{suggest(name, names())}")
+        renamed = [entry.name for entry in _ENTRIES.values() if name in entry.bonus.formerly]
+        hint = f": it is {renamed[0]!r} now" if renamed else suggest(name, names())
+        raise ValueError(f"unknown bonus {name!r}{hint}")
     return _ENTRIES[name]
+
+
+def upgrade(name: str, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Name and settings of a bonus that an older version stored, in today's words; unknown names stay as they are."""
+    _load_builtins()
+    name = next((entry.name for entry in _ENTRIES.values() if name in entry.bonus.formerly), name)
+    return _ENTRIES[name].bonus.upgrade(name, fields) if name in _ENTRIES else (name, dict(fields))
 
 
 def configure(name: str, variant: str | None = None, **fields: Any) -> Any:
@@ -94,12 +103,13 @@ def configure(name: str, variant: str | None = None, **fields: Any) -> Any:
     settings = dict(entry.defaults)
     if variant is not None:
         if variant not in entry.bonus.variants:
-            raise ValueError(f"unknown variant {variant!r} of {name!r}{suggest(variant, entry.bonus.variants)}")
+            hint = _hint(variant, entry.bonus.variants, entry.bonus.moved)
+            raise ValueError(f"unknown variant {variant!r} of {name!r}{hint}")
         settings.update(entry.bonus.variants[variant])
     known = [f.name for f in dataclasses.fields(entry.bonus.Config)]
     for given in fields:
         if given not in known:
-            raise ValueError(f"{name!r} has no field {given!r}{suggest(given, known)}")
+            raise ValueError(f"{name!r} has no field {given!r}{_hint(given, known, entry.bonus.moved)}")
     check_types(entry.bonus.Config, fields)
     settings.update(fields)
     return entry.bonus.Config(**settings)
@@ -166,3 +176,7 @@ def _load(point: EntryPoint) -> Any:
 def _load_builtins() -> None:
     # by name, not by import statement: core knows that bonuses exist, not what they are
     import_module("lpm.bonuses")
+
+
+def _hint(word: str, known: Iterable[str], moved: Mapping[str, str]) -> str:
+    return f": {moved[word]}" if word in moved else suggest(word, known)

@@ -24,7 +24,7 @@ METHODS = ("lpm", "lpm-exp", "icm", "rnd", "ensemble", "ama", "eme", "etd", "non
 # The paper's networks; one pass over the new transitions in the batches of PPO, for every method.
 BONUS = {
     name: {"epochs": 1, "batch_size": 256} for name in ("rnd", "icm", "ensemble", "ama", "eme", "etd", "forward_error")
-} | {"lpm": {"dynamics_steps": 4, "error_steps": 4, "shared_encoder": True}}
+} | {name: {"dynamics_steps": 4, "error_steps": 4, "shared_encoder": True} for name in ("lpm", "lpm_release")}
 
 
 def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:

@@ -39,7 +39,14 @@ LPM: dict[str, Any] = {
     "buffer_size": 16_384,
 }
 MODELS = ("rnd", "ensemble", "ama", "etd", "eme", "icm", "idf", "forward_error", "pointwise", "ngu")
-BONUS = {"lpm": LPM, "curiosity_critic": {**ONE_STEP, "critic_epochs": 1}, **dict.fromkeys(MODELS, ONE_STEP)}
+BONUS = {
+    "lpm": LPM,
+    "lpm_release": LPM,
+    "lpm_slow": {"variant": "miniworld", "buffer_size": 16_384},
+    "lpm_anchored": {"variant": "miniworld", "queue_size": 64, "buffer_size": 16_384},
+    "curiosity_critic": {**ONE_STEP, "critic_epochs": 1},
+    **dict.fromkeys(MODELS, ONE_STEP),
+}
 
 
 def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:

@@ -20,9 +20,9 @@ PAPER: dict[str, Method] = {
 """The methods of the paper's experiments."""
 
 ADDED: dict[str, Method] = {
-    "lpm-exp": Method("LPM (exp)", "lpm", {"form": "exp"}),
-    "lpm-slow": Method("LPM, slow copy", "lpm", {"error_model": "slow_copy"}),
-    "lpm-anchored": Method("LPM, anchored g", "lpm", {"error_model": "anchored"}),
+    "lpm-exp": Method("LPM (exp)", "lpm_release", {"form": "exp"}),
+    "lpm-slow": Method("LPM, slow copy", "lpm_slow"),
+    "lpm-anchored": Method("LPM, anchored g", "lpm_anchored"),
     "curiosity_critic": Method("Curiosity-Critic", "curiosity_critic"),
     "pointwise": Method("Pointwise progress", "pointwise"),
     "forward_error": Method("Forward error", "forward_error"),

@@ -33,15 +33,16 @@ BATCH = 32
 # The paper's networks and budget with the library's three changes: g fitted before it pays, g without an average
 # residual on the queue, and a queue of one batch.
 _LPM = {"variant": "paper-mnist", "buffer_size": 19_200, "gate_fitted": True, "affine": True, "queue_size": BATCH}
+_ANCHORED = {"variant": "mnist", "buffer_size": 19_200, "gate_fitted": True, "queue_size": BATCH}
 
 METHODS: dict[str, Method] = {
     "lpm": Method("LPM (log)", "lpm", _LPM),
     "lpm-paper": Method("LPM, literal", "lpm", {"variant": "paper-mnist", "buffer_size": 19_200}),
-    "lpm-exp": Method("LPM (exp)", "lpm", {**_LPM, "form": "exp"}),
-    "lpm-linear": Method("LPM (linear)", "lpm", {**_LPM, "form": "linear"}),
-    "lpm-release": Method("LPM, release", "lpm", {"variant": "release-mnist", "buffer_size": 1_000}),
-    "lpm-slow": Method("LPM, slow copy", "lpm", {**_LPM, "error_model": "slow_copy"}),
-    "lpm-anchored": Method("LPM, anchored g", "lpm", {**_LPM, "error_model": "anchored"}),
+    "lpm-exp": Method("LPM (exp)", "lpm_release", {**_LPM, "form": "exp"}),
+    "lpm-linear": Method("LPM (linear)", "lpm_release", {**_LPM, "form": "linear"}),
+    "lpm-release": Method("LPM, release", "lpm_release", {"variant": "release-mnist", "buffer_size": 1_000}),
+    "lpm-slow": Method("LPM, slow copy", "lpm_slow", {"variant": "mnist", "buffer_size": 19_200}),
+    "lpm-anchored": Method("LPM, anchored g", "lpm_anchored", _ANCHORED),
     "ama": Method("AMA, lr 1e-4", "ama", {"variant": "mnist"}),
     "ama-1e-3": Method("AMA, lr 1e-3", "ama", {"variant": "mnist", "lr": 1e-3}),
     "etd": Method("ETD (EDT)", "etd", {"epochs": 1, "lr": 1e-3, "batch_size": BATCH}),

@@ -21,9 +21,13 @@ from lpm.experiments.pictures import rendered
 from lpm.experiments.training import Condition, Scale, TrainingExperiment, last
 
 FIGURE = "Figure 5"
-METHODS = {"lpm-rnd": Method("LPM on random features (release)", "lpm", {"variant": "release-montezuma"}), **ALL}
+METHODS = {
+    "lpm-rnd": Method("LPM on random features (release)", "lpm_release", {"variant": "release-montezuma"}),
+    **ALL,
+}
 MAIN = ("lpm-rnd", "lpm", "rnd", "ngu", "none", "random")
-BONUS = {name: {"epochs": 1} for name in ("rnd", "ngu")}
+SMALL = {"dynamics_steps": 4, "error_steps": 4, "batch_size": 256, "warmup": 512}
+BONUS: dict[str, dict[str, int]] = {name: {"epochs": 1} for name in ("rnd", "ngu")}
 
 
 def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
@@ -63,7 +67,7 @@ EXPERIMENT = TrainingExperiment(
             3,
             PPOConfig(num_envs=8, rollout_steps=64, epochs=3, learning_rate=2.5e-4, clip=0.1, episodic_bonus=False),
             ("lpm-rnd", "rnd", "random"),
-            bonus={**BONUS, "lpm": {"dynamics_steps": 4, "error_steps": 4, "batch_size": 256, "warmup": 512}},
+            bonus=BONUS | dict.fromkeys(("lpm", "lpm_release"), SMALL),
         ),
         "paper": Scale(
             200_000_000,

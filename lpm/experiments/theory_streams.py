@@ -14,7 +14,7 @@ from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.theory.stream import BonusFactory, Learner, StreamConfig, World
 
-NAMES = ("lpm", "pointwise", "ama", "ensemble", "rnd", "forward_error", "vime")
+NAMES = ("lpm", "pointwise", "ama", "ensemble", "rnd", "forward_error", "bayes_gain")
 
 
 class StreamBonus:

@@ -1,4 +1,4 @@
-"""Exact Bayesian linear regression on fixed random features."""
+"""Bayesian linear regression on random Fourier features, in closed form."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import math
 
 import torch
 from torch import Tensor, nn
+
+from lpm.nn.buffers import fixed_sample
+
+JITTER = 1e-8
+ATTEMPTS = 12  # with ten times as much jitter each
 
 
 def expected_gain(q: Tensor) -> Tensor:
@@ -23,27 +28,41 @@ def realised_gain(q: Tensor, square: Tensor) -> Tensor:
 
 
 class RandomFeatures(nn.Module):
-    """Random Fourier features √(2/F)·cos(Wx + b): the kernel is Gaussian with the given length scale."""
+    """Random Fourier features √(2/F)·cos(Wx/ℓ + b): the kernel is Gaussian with length scale ℓ."""
 
-    weight: Tensor
-    phase: Tensor
+    weight: Tensor  # (F, inputs) directions in units of the length scale
+    phase: Tensor  # (F,)
+    scale: Tensor  # ℓ; 0 while it is not known
 
-    def __init__(self, inputs: int, features: int, length_scale: float) -> None:
+    def __init__(self, inputs: int, features: int, length_scale: float = 0.0, dtype: torch.dtype | None = None) -> None:
         """Build inside `seeded`."""
         super().__init__()
-        self.register_buffer("weight", torch.randn(features, inputs, dtype=torch.float64) / length_scale)
-        self.register_buffer("phase", 2 * math.pi * torch.rand(features, dtype=torch.float64))
+        self.register_buffer("weight", torch.randn(features, inputs, dtype=dtype))
+        self.register_buffer("phase", 2 * math.pi * torch.rand(features, dtype=dtype))
+        self.register_buffer("scale", torch.tensor(length_scale, dtype=dtype))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, inputs) to (B, features) in float64, of norm about 1."""
-        angle = x.double() @ self.weight.T + self.phase
-        return math.sqrt(2 / self.weight.shape[0]) * torch.cos(angle)
+        """(B, inputs) to (B, F), of norm about 1."""
+        angle = x.to(self.phase.dtype) @ (self.weight.T / self.scale.clamp_min(1e-12)) + self.phase
+        return angle.cos_().mul_(math.sqrt(2 / len(self.phase)))
+
+
+def median_distance(x: Tensor, most: int = 512) -> float:
+    """The median distance between two of the rows, of which a sample of at most `most` is looked at.
+
+    >>> median_distance(torch.tensor([[0.0], [1.0], [3.0]]))
+    2.0
+    """
+    distances = torch.nn.functional.pdist(x[fixed_sample(len(x), most).to(x.device)].double())
+    distances = distances[distances.isfinite()]
+    middle = float(distances.median()) if len(distances) else 0.0
+    return middle if middle > 0 else 1.0
 
 
 class BayesianRegression(nn.Module):
     """Posterior of D independent linear regressions that share their features, noise and prior, in float64.
 
-    The prior of each weight is N(0, prior²), the noise N(0, noise²).
+    The prior of each weight is N(0, 1/prior_precision), the noise N(0, noise²).
     """
 
     precision: Tensor  # (F, F)
@@ -51,13 +70,14 @@ class BayesianRegression(nn.Module):
     factor: Tensor  # (F, F) Cholesky factor of the precision
     mean: Tensor  # (F, D)
 
-    def __init__(self, features: int, outputs: int, *, noise: float = 1.0, prior: float = 1.0) -> None:
+    def __init__(self, features: int, outputs: int, *, noise: float = 1.0, prior_precision: float = 1.0) -> None:
         super().__init__()
         self.noise = noise
+        self.prior_precision = prior_precision
         eye = torch.eye(features, dtype=torch.float64)
-        self.register_buffer("precision", eye / prior**2)
+        self.register_buffer("precision", prior_precision * eye)
         self.register_buffer("moment", torch.zeros(features, outputs, dtype=torch.float64))
-        self.register_buffer("factor", eye / prior)
+        self.register_buffer("factor", math.sqrt(prior_precision) * eye)
         self.register_buffer("mean", torch.zeros(features, outputs, dtype=torch.float64))
 
     def ratio(self, x: Tensor) -> Tensor:
@@ -76,11 +96,32 @@ class BayesianRegression(nn.Module):
         self.moment.addmm_(x.T, y, alpha=1 / self.noise**2)
 
     @torch.no_grad()
+    def forget(self, kept: float) -> None:
+        """Keep this share of what data has said: precision and moment shrink towards those of the prior."""
+        self.precision.mul_(kept).diagonal().add_((1 - kept) * self.prior_precision)
+        self.moment.mul_(kept)
+
+    @torch.no_grad()
     def refresh(self) -> None:
-        """Factor the precision and solve for the mean."""
-        self.factor.copy_(torch.linalg.cholesky(self.precision))
+        """Factor the precision, with as much jitter as it takes, and solve for the mean."""
+        self.factor.copy_(_cholesky(self.precision))
         self.mean.copy_(torch.cholesky_solve(self.moment, self.factor))
 
     def log_determinant(self) -> Tensor:
         """log det of the precision at the last `refresh`, 0-d."""
         return 2 * self.factor.diagonal().log().sum()
+
+
+def _cholesky(precision: Tensor) -> Tensor:
+    factor, failed = torch.linalg.cholesky_ex(precision)
+    jitter = JITTER * float(precision.diagonal().mean())
+    for _ in range(ATTEMPTS):
+        if not bool(failed):
+            break
+        raised = precision.clone()
+        raised.diagonal().add_(jitter)
+        factor, failed = torch.linalg.cholesky_ex(raised)
+        jitter *= 10
+    if bool(failed):
+        raise ArithmeticError("Bayesian regression: its precision matrix has no Cholesky factor, even with jitter")
+    return factor  # type: ignore[no-any-return]

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
+Columns = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
+"""Name to the shape and dtype of a row."""
+
 
 class RingBuffer(nn.Module):
     """A fixed number of rows in named tensors; the newest overwrite the oldest.
@@ -20,7 +23,7 @@ class RingBuffer(nn.Module):
 
     pushed: Tensor
 
-    def __init__(self, capacity: int, fields: Mapping[str, tuple[tuple[int, ...], torch.dtype]]) -> None:
+    def __init__(self, capacity: int, fields: Columns) -> None:
         super().__init__()
         if capacity < 1:
             raise ValueError(f"RingBuffer.capacity: expected at least 1, got {capacity}")

@@ -1,34 +1,37 @@
-"""What every bonus that learns needs: preprocessing, and the transitions observed since the last update."""
+"""What every bonus that learns needs: preprocessing, the transitions it has observed, and fitting models to them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from itertools import islice
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.buffers import minibatches
-from lpm.nn.fitting import NUMBERS_AT_ONCE, Regressor
+from lpm.nn.buffers import Columns, minibatches
 from lpm.nn.fused import Layer, least_squares
 from lpm.nn.inputs import Normalise, ObservationInput, in_chunks
 from lpm.nn.replay import TransitionBuffer
 
 CHUNK = 1024
 """Rows that are preprocessed at a time, unless they have very many numbers: bounds the memory that images take."""
+NUMBERS_AT_ONCE = 2**23
+"""Numbers that are preprocessed at a time: all minibatches of vectors, one of images."""
 
 
-class Rows:
+class Prepared:
     """Some transitions as networks see them; what a bonus does not look at is never computed."""
 
     def __init__(self, owner: Experience, index: Tensor, obs: Tensor, action: Tensor, next_obs: Tensor) -> None:
         self._owner, self._obs, self._next_obs = owner, obs, next_obs
         self.index = index
-        """Where these rows stand in the block they were taken from."""
+        """Where these rows stand in what they were taken from: the block, or the slots that are learnt from."""
         self.action = action
         """Raw actions."""
 
@@ -48,6 +51,55 @@ class Rows:
         return self._owner.spaces.encode_action(self.action)
 
 
+class Regressor(Protocol):
+    """A model that is fitted to rows of (x, action, target)."""
+
+    def loss(self, x: Tensor, action: Tensor, target: Tensor) -> Tensor:
+        """What is minimised."""
+
+    def layers(self) -> list[Layer] | None:
+        """The layers, if the model is an MLP whose `loss` is its mean squared error on a `problem`."""
+
+    def problem(self, x: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of that MLP, (B, inputs) and (B, outputs)."""
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """A loss that needs no autograd: the mean squared error of an MLP."""
+
+    layers: list[Layer]
+    problem: Callable[[Prepared], tuple[Tensor, Tensor]]
+    """Inputs and targets of the MLP, (B, inputs) and (B, outputs)."""
+
+
+Loss = Callable[[Prepared], Tensor] | LeastSquares
+"""What is minimised: a function that returns the loss of each row, (B,), or a mean of it; or the written-out kind."""
+
+
+def regression(model: Regressor, view: Callable[[Prepared], tuple[Tensor, Tensor, Tensor]]) -> Loss:
+    """The loss of a model on the (x, action, target) that `view` makes of rows, without autograd where it can be."""
+    layers = model.layers()
+    if layers is None:
+        return lambda rows: model.loss(*view(rows))
+    return LeastSquares(layers, lambda rows: model.problem(*view(rows)))
+
+
+def successor(rows: Prepared) -> tuple[Tensor, Tensor, Tensor]:
+    """What a dynamics model is fitted to: (x, action, next x)."""
+    return rows.x, rows.code, rows.x_next
+
+
+@dataclass(frozen=True)
+class Minibatches:
+    """What gradient steps are made on."""
+
+    slots: Tensor
+    """The rows of the buffer that are learnt from."""
+    parts: Iterable[Tensor]
+    """Indices into `slots`, one tensor a gradient step, all of one size; drawn when they are needed."""
+
+
 class Experience(nn.Module):
     """The latest transitions in raw form, and how networks see them.
 
@@ -57,7 +109,7 @@ class Experience(nn.Module):
 
     `normalise="auto"` standardises vectors only; "standard" clips at ±10 unless `clip` says otherwise. `warmup`
     transitions must be seen before statistics take effect. `next_only` takes them from next observations, for bonuses
-    that look at nothing else.
+    that look at nothing else. `columns` are kept beside the transitions.
     """
 
     def __init__(
@@ -70,6 +122,7 @@ class Experience(nn.Module):
         warmup: int = 1,
         frozen: bool = True,
         next_only: bool = False,
+        columns: Columns | None = None,
     ) -> None:
         super().__init__()
         if normalise == "auto":
@@ -82,137 +135,107 @@ class Experience(nn.Module):
         if normalise == "standard" and clip is None:
             clip = 10.0
         self.input = ObservationInput(spaces, normalise, clip)
-        self.buffer = TransitionBuffer(spaces, capacity)
+        self.buffer = TransitionBuffer(spaces, capacity, columns)
 
     # ---- collection ---------------------------------------------------------------------------------------
     @property
     def ready(self) -> bool:
         """Whether observations can be put in their final scale."""
-        return self.input.moments is None or bool(self.input.moments.commits > 0)
+        return self.input.ready
 
-    def observe(self, batch: Transitions) -> None:
-        """Remember the valid transitions of a block."""
+    def observe(self, batch: Transitions, **columns: Tensor) -> None:
+        """Remember the valid transitions of a block, with extra columns given per valid row."""
         if self._accumulating:
             rows = batch.rows()
-            for field in (rows.next_obs,) if self.next_only else (rows.obs, rows.next_obs):
-                for part in torch.split(field, self.chunk):
-                    self.input.observe(part)
-        self.buffer.observe(batch)
+            self.input.observe(*(rows.next_obs,) if self.next_only else (rows.obs, rows.next_obs))
+        self.buffer.observe(batch, **columns)
 
     @torch.no_grad()
-    def each(self, function: Callable[[Rows], Tensor], batch: Transitions) -> Tensor:
+    def each(self, function: Callable[[Prepared], Tensor], batch: Transitions) -> Tensor:
         """`function`, which returns one number per row, over a block: (T, N). All 0 until `ready`."""
         if not self.ready:
             return torch.zeros(batch.shape, device=batch.device)
 
         def chunk(index: Tensor, obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
-            return function(Rows(self, index, obs, action, next_obs))
+            return function(Prepared(self, index, obs, action, next_obs))
 
         flat = [field.flatten(0, 1) for field in (batch.obs, batch.action, batch.next_obs)]
         index = torch.arange(flat[0].shape[0], device=batch.device)
         return in_chunks(chunk, index, *flat, chunk=self.chunk).view(batch.shape)
 
+    @torch.no_grad()
+    def at(self, slots: Tensor, function: Callable[[Prepared], Tensor]) -> Tensor:
+        """`function`, which returns one result per row, over slots of the buffer."""
+        parts = torch.split(torch.arange(len(slots), device=slots.device), self.chunk)
+        return torch.cat([function(self._prepared(slots, part)) for part in parts])
+
+    def at_fresh(self, function: Callable[[Prepared], Tensor]) -> Tensor:
+        """`function`, which returns one result per row, over what came since the last update, oldest first."""
+        return self.at(self.fresh, function)
+
     # ---- learning -----------------------------------------------------------------------------------------
+    @property
+    def fresh(self) -> Tensor:
+        """Slots of what came since the last update, oldest first."""
+        return self.buffer.last(self.buffer.fresh)
+
     def begin_update(self) -> bool:
         """Make new statistics active; False if there is nothing to learn from yet."""
         if self._accumulating and self.buffer.total >= self.warmup:
             self.input.commit()
         return self.buffer.fresh > 0 and self.ready
 
+    def passes(self, batch_size: int, epochs: int, generator: torch.Generator) -> Minibatches:
+        """Random minibatches, `epochs` passes over what came since the last update."""
+        slots = self.fresh
+        steps = epochs * max(1, len(slots) // batch_size)
+        return Minibatches(slots, minibatches(len(slots), batch_size, steps, generator))
+
+    def replayed(self, batch_size: int, steps: int, generator: torch.Generator, *, new: int = 0) -> Minibatches:
+        """Random minibatches from the whole buffer, `new` rows of each from what came since the last update."""
+        slots, parts = self.buffer.last(len(self.buffer)), []
+        for rows, size in ((len(slots), batch_size - new), (min(self.buffer.fresh, len(slots)), new)):
+            if size:
+                parts.append([len(slots) - rows + drawn for drawn in minibatches(rows, size, steps, generator)])
+        return Minibatches(slots, [torch.cat(part) for part in zip(*parts, strict=True)])
+
     def fit(
         self,
-        loss: Callable[[Rows], Tensor],
-        descend: Callable[[Tensor], None],
-        *,
-        batch_size: int,
-        epochs: int,
-        generator: torch.Generator,
+        loss: Loss,
+        optimizer: torch.optim.Optimizer,
+        batches: Minibatches,
+        after_step: Callable[[], None] | None = None,
     ) -> Tensor:
-        """Descend on `loss` of random minibatches, `epochs` passes over what came since the last update.
-
-        `loss` returns the loss of each row, (B,), or a mean of it; the mean over everything is returned.
-        """
-        slots = self.buffer.last(self.buffer.fresh)
+        """One gradient step on each minibatch; the mean loss."""
+        if isinstance(loss, LeastSquares):
+            return torch.stack(least_squares(loss.layers, self._problems(loss, batches), optimizer)).mean()
         losses = []
-        for index in _passes(slots, batch_size, epochs, generator):
-            value = loss(self._fresh(slots, index)).mean()
-            descend(value)
+        for part in batches.parts:
+            value = loss(self._prepared(batches.slots, part.to(batches.slots.device))).mean()
+            optimizer.zero_grad(set_to_none=True)
+            value.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            if after_step is not None:
+                after_step()
             losses.append(value.detach())
         return torch.stack(losses).mean()
-
-    def fit_layers(
-        self,
-        layers: Sequence[Layer],
-        problem: Callable[[Rows], tuple[Tensor, Tensor]],
-        apply_gradients: Callable[[], None],
-        *,
-        batch_size: int,
-        epochs: int,
-        generator: torch.Generator,
-    ) -> Tensor:
-        """`fit` of an MLP by least squares, without autograd. `problem` gives its inputs and targets.
-
-        They are computed once and for all rows, unless these have very many numbers.
-        """
-        slots = self.buffer.last(self.buffer.fresh)
-
-        def batches() -> Iterator[tuple[Tensor, Tensor]]:
-            whole = None
-            if len(slots) * self.spaces.row_numbers <= 4 * NUMBERS_AT_ONCE:
-                whole = problem(self._fresh(slots, torch.arange(len(slots), device=slots.device)))
-            for index in _passes(slots, batch_size, epochs, generator):
-                if whole is None:
-                    yield problem(self._fresh(slots, index))
-                else:
-                    yield whole[0][index], whole[1][index]
-
-        return torch.stack(least_squares(layers, batches(), apply_gradients)).mean()
-
-    def fit_model(
-        self,
-        model: Regressor,
-        target: Callable[[Rows], Tensor],
-        descend: Callable[[Tensor], None],
-        apply_gradients: Callable[[], None],
-        *,
-        batch_size: int,
-        epochs: int,
-        generator: torch.Generator,
-    ) -> Tensor:
-        """`fit` of a model of (o, a) to a target, without autograd where the model allows it."""
-        how = {"batch_size": batch_size, "epochs": epochs}
-        layers = model.layers()
-        if layers is None:
-            return self.fit(
-                lambda rows: model.loss(rows.x, rows.code, target(rows)), descend, **how, generator=generator
-            )
-        return self.fit_layers(
-            layers,
-            lambda rows: model.problem(rows.x, rows.code, target(rows)),
-            apply_gradients,
-            **how,
-            generator=generator,
-        )
-
-    @torch.no_grad()
-    def each_fresh(self, function: Callable[[Rows], Tensor]) -> Tensor:
-        """`function`, which returns one result per row, over what came since the last update, oldest first."""
-        slots = self.buffer.last(self.buffer.fresh)
-        parts = torch.split(torch.arange(len(slots), device=slots.device), self.chunk)
-        return torch.cat([function(self._fresh(slots, part)) for part in parts])
 
     def end_update(self) -> None:
         """Everything so far has been learnt from."""
         self.buffer.mark()
 
-    def _fresh(self, slots: Tensor, index: Tensor) -> Rows:
-        return Rows(self, index, *self.buffer.rows(slots[index]))
+    def _problems(self, loss: LeastSquares, batches: Minibatches) -> Iterator[tuple[Tensor, Tensor]]:
+        """Inputs and targets of each minibatch; as many as memory allows are gathered and preprocessed at once."""
+        parts = iter(batches.parts)
+        for first in parts:
+            at_once = NUMBERS_AT_ONCE // (len(first) * max(1, self.spaces.row_numbers))
+            index = torch.cat([first, *islice(parts, max(0, at_once - 1))]).to(batches.slots.device)
+            inputs, targets = loss.problem(self._prepared(batches.slots, index))
+            yield from zip(torch.split(inputs, len(first)), torch.split(targets, len(first)), strict=True)
+
+    def _prepared(self, slots: Tensor, index: Tensor) -> Prepared:
+        return Prepared(self, index, *self.buffer.rows(slots[index]))
 
     @property
     def _accumulating(self) -> bool:
         return self.input.moments is not None and not (self.frozen and self.ready)
-
-
-def _passes(slots: Tensor, batch_size: int, epochs: int, generator: torch.Generator) -> Iterator[Tensor]:
-    steps = epochs * max(1, len(slots) // batch_size)
-    return (index.to(slots.device) for index in minibatches(len(slots), batch_size, steps, generator))

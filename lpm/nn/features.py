@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
-from lpm.nn.experience import Rows
+from lpm.nn.experience import Prepared
 from lpm.nn.inverse import InverseModel
 from lpm.nn.networks import Activation, Encoder
 
@@ -37,11 +37,11 @@ class InverseFeatures(nn.Module):
         """φ of preprocessed observations, (B, features)."""
         return self.encoder(x)  # type: ignore[no-any-return]
 
-    def pair(self, rows: Rows) -> tuple[Tensor, Tensor]:
+    def pair(self, rows: Prepared) -> tuple[Tensor, Tensor]:
         """φ(o) and φ(o'), encoded in one pass."""
         first, second = self(torch.cat([rows.x, rows.x_next])).chunk(2)
         return first, second
 
-    def loss(self, rows: Rows) -> Tensor:
+    def loss(self, rows: Prepared) -> Tensor:
         """Inverse loss of each row, (B,)."""
         return self.inverse.loss(*self.pair(rows), rows.action)

@@ -59,19 +59,23 @@ class ObservationInput(nn.Module):
         x = self.raw(obs)
         return x if self.moments is None else self.moments.normalise(x, self.clip)
 
-    def observe(self, obs: Tensor) -> None:
-        """Accumulate statistics, if there are any to accumulate."""
-        if self.moments is not None:
-            for part in torch.split(obs, 256):  # float64 sums of a whole block of images would take gigabytes
-                self.moments.observe(self.raw(part))
+    @property
+    def ready(self) -> bool:
+        """Whether there are active statistics, or none are needed."""
+        return self.moments is None or self.moments.ready
 
-    def observe_pairs(self, obs: Tensor, next_obs: Tensor) -> None:
-        """Accumulate statistics of observations and their successors, the same however rows are split into blocks."""
-        if isinstance(self.moments, RobustScale):
-            self.observe(torch.stack([obs, next_obs], dim=1).flatten(0, 1))
-        else:
-            self.observe(obs)
-            self.observe(next_obs)
+    def observe(self, *fields: Tensor) -> None:
+        """Accumulate statistics, if there are any, of rows (B, ...) of observations, of their successors or of both.
+
+        The statistics are the same however rows are split into blocks.
+        """
+        if self.moments is None:
+            return
+        if isinstance(self.moments, RobustScale):  # numbers its rows as they come
+            fields = (torch.stack(fields, dim=1).flatten(0, 1),)
+        for rows in fields:
+            for part in torch.split(rows, 256):  # float64 sums of a whole block of images would take gigabytes
+                self.moments.observe(self.raw(part))
 
     def commit(self) -> None:
         """Make the accumulated statistics the active ones."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.buffers import RingBuffer
+from lpm.nn.buffers import Columns, RingBuffer
 
 
 class TransitionBuffer(RingBuffer):
@@ -21,7 +19,7 @@ class TransitionBuffer(RingBuffer):
         self,
         spaces: Spaces,
         capacity: int,
-        extra: Mapping[str, tuple[tuple[int, ...], torch.dtype]] | None = None,
+        extra: Columns | None = None,
     ) -> None:
         observation = (spaces.obs_shape, spaces.obs_dtype)
         fields = {

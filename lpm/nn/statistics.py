@@ -6,7 +6,20 @@ import torch
 from torch import Tensor, nn
 
 
-class RunningMoments(nn.Module):
+class Statistics(nn.Module):
+    """Statistics of rows: `observe` accumulates, `commit` makes what was accumulated active, `normalise` uses it."""
+
+    mean: Tensor
+    std: Tensor
+    commits: Tensor
+
+    @property
+    def ready(self) -> bool:
+        """Whether anything was committed."""
+        return bool(self.commits > 0)
+
+
+class RunningMoments(Statistics):
     """Mean and variance per dimension, accumulated in float64.
 
     `observe` only accumulates. `commit` makes what was accumulated the active statistics, so that every score
@@ -16,9 +29,6 @@ class RunningMoments(nn.Module):
     total: Tensor
     sums: Tensor
     squares: Tensor
-    mean: Tensor
-    std: Tensor
-    commits: Tensor
     squashes = False
 
     def __init__(self, shape: tuple[int, ...], *, scalar_std: bool = False, min_std: float = 1e-4) -> None:
@@ -59,7 +69,7 @@ class RunningMoments(nn.Module):
         return scaled if clip is None else scaled.clamp(-clip, clip)
 
 
-class RobustScale(nn.Module):
+class RobustScale(Statistics):
     """Centre and scale of the densest half of the values of each dimension; what lies outside is squashed, not cut.
 
     Where a part of the observations is noise, their standard deviation is the noise's, and everything else shrinks to
@@ -76,9 +86,6 @@ class RobustScale(nn.Module):
     kept: Tensor
     share: Tensor  # hashes below this are kept
     total: Tensor
-    mean: Tensor
-    std: Tensor
-    commits: Tensor
     squashes = True
     ROWS = 2048
     NORMAL_HALF = 1.3489795  # length of the shortest half of a standard normal distribution

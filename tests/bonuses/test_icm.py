@@ -14,7 +14,7 @@ import lpm
 from lpm.core.check import check_intrinsic, random_block
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Rows
+from lpm.nn.experience import Prepared
 
 SMALL = {"features": 32, "hidden": (64,), "encoder_hidden": (64,), "inverse_hidden": (64,)}
 CELLS = 8
@@ -34,9 +34,9 @@ def ring(seed: int, *, noise: float = 0.0, steps: int = 32, envs: int = 8) -> Tr
     return Transitions.build(observation(cells), torch.as_tensor(actions), observation(after))
 
 
-def rows_of(bonus: lpm.IntrinsicReward, block: Transitions) -> Rows:
+def rows_of(bonus: lpm.IntrinsicReward, block: Transitions) -> Prepared:
     flat = block.rows()
-    return Rows(bonus.experience, torch.arange(len(flat.obs)), flat.obs, flat.action, flat.next_obs)
+    return Prepared(bonus.experience, torch.arange(len(flat.obs)), flat.obs, flat.action, flat.next_obs)
 
 
 @pytest.mark.parametrize("method", ["icm", "idf"])

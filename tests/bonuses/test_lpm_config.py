@@ -8,8 +8,8 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 from lpm import Spaces, Transitions, make
-from lpm.bonuses.lpm import LPM
-from lpm.bonuses.lpm_config import VARIANTS, LPMConfig
+from lpm.bonuses.lpm import LPM, LPMConfig
+from lpm.bonuses.lpm_release import LPMRelease
 
 VECTOR = Spaces(Box(-np.inf, np.inf, (4,)), Discrete(2))
 IMAGE = Spaces(Box(0, 255, (3, 36, 36), np.uint8), Discrete(2))
@@ -19,18 +19,14 @@ IMAGE = Spaces(Box(0, 255, (3, 36, 36), np.uint8), Discrete(2))
     ("fields", "message"),
     [
         ({"queue_size": 0}, r"LPMConfig.queue_size: expected at least 1, or None, got 0"),
-        ({"form": "square"}, r"LPMConfig.form: expected 'log' or 'linear' or 'exp' or 'rnd', got 'square'"),
         ({"queue": "lifo"}, r"LPMConfig.queue: expected 'fifo' or 'reservoir', got 'lifo'"),
         ({"error_floor": 0.0}, r"LPMConfig.error_floor: expected more than 0 and finite, or None, got 0.0"),
         ({"error_floor": math.inf}, r"LPMConfig.error_floor: expected more than 0 and finite, or None, got inf"),
         ({"error_lr": math.nan}, r"LPMConfig.error_lr: expected at least 0 and finite, got nan"),
-        ({"reward_scale": math.nan}, r"LPMConfig.reward_scale: expected a finite number, got nan"),
-        ({"reward_cap": math.nan}, r"LPMConfig.reward_cap: expected a finite number, or None, got nan"),
         ({"features": 0}, r"LPMConfig.features: expected at least 1, or None, got 0"),
         ({"activation": "gelu"}, r"LPMConfig.activation: expected .*'leaky_relu'.*, got 'gelu'"),
         ({"dynamics_steps": 0}, r"LPMConfig.dynamics_steps: expected at least 1, got 0"),
         ({"buffer_size": 5, "queue_size": 6}, r"expected at least queue_size = 6.*got 5"),
-        ({"clamp": (1.0, -1.0)}, r"LPMConfig.clamp: expected \(low, high\) with low < high"),
         ({"qeue_size": 3}, r"'lpm' has no field 'qeue_size'; did you mean queue_size"),
         ({"variant": "papr"}, r"unknown variant 'papr' of 'lpm'; did you mean paper"),
         ({"queue": "reservoir", "queue_size": 1000}, r"expected at most num_envs \* rollout_steps = 128, got 1000"),
@@ -40,6 +36,46 @@ IMAGE = Spaces(Box(0, 255, (3, 36, 36), np.uint8), Discrete(2))
 def test_bad_settings(fields: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make("lpm", VECTOR, **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"form": "square"}, r"LPMReleaseConfig.form: expected 'exp' or 'linear' or 'rnd', got 'square'"),
+        ({"reward_scale": math.nan}, r"LPMReleaseConfig.reward_scale: expected a finite number, got nan"),
+        ({"reward_cap": math.nan}, r"LPMReleaseConfig.reward_cap: expected a finite number, or None, got nan"),
+        ({"clamp": (1.0, -1.0)}, r"LPMReleaseConfig.clamp: expected \(low, high\) with low < high"),
+        ({"replay": "mixed"}, r"LPMReleaseConfig.replay: expected 'all' or 'latest', got 'mixed'"),
+        ({"form": "rnd", "features": 64}, r"LPMReleaseConfig.features: expected its default 512 with form='rnd'"),
+        ({"form": "linear", "weight": 0.5}, r"LPMReleaseConfig.weight: expected its default 1.0 with form='linear'"),
+    ],
+)
+def test_bad_settings_of_the_release(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make("lpm_release", VECTOR, **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"error_model": "slow_copy"}, "no field 'error_model': 'slow_copy' is the bonus 'lpm_slow' now"),
+        ({"form": "exp"}, "no field 'form': 'lpm_release' has form 'exp'"),
+        ({"anchor_scale": 1.0}, "no field 'anchor_scale': 'lpm_anchored' has it"),
+        ({"copy_decay": 0.5}, "no field 'copy_decay': 'lpm_slow' has it"),
+        ({"exp_weight": 0.4}, "no field 'exp_weight': it is weight of 'lpm_release' now"),
+        ({"variant": "release-atari"}, "unknown variant 'release-atari' of 'lpm': 'lpm_release' has it"),
+    ],
+)
+def test_old_spellings_name_the_new_ones(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make("lpm", VECTOR, **fields)  # type: ignore[arg-type]
+
+
+def test_a_state_of_the_old_layout_is_refused_in_a_sentence() -> None:
+    bonus = make("lpm", VECTOR)
+    old = {name.removeprefix("experience."): value for name, value in bonus.state_dict().items()}
+    with pytest.raises(ValueError, match=r"LPM cannot take this state, without .*: it was written by .* older version"):
+        bonus.load_state_dict(old)
 
 
 def test_delta_and_skip_are_for_vectors() -> None:
@@ -57,17 +93,18 @@ def test_delta_predicts_the_change() -> None:
     assert torch.equal(bonus.dynamics(x, torch.zeros(3, 2)), x)
 
 
-@pytest.mark.parametrize("variant", sorted(VARIANTS))
+@pytest.mark.parametrize("variant", sorted(LPMRelease.variants))
 def test_every_variant_runs_and_is_what_it_says(variant: str) -> None:
     mnist = variant.endswith("mnist")
     spaces = Spaces(Box(0, 1, (784,)), Discrete(1)) if mnist else IMAGE
-    small = {"warmup": 1} if VARIANTS[variant].get("warmup", 1) > 1 else {}
+    name, settings = ("lpm", LPM.variants) if variant in LPM.variants else ("lpm_release", LPMRelease.variants)
+    small = {"warmup": 1} if settings[variant].get("warmup", 1) > 1 else {}
     small |= {"buffer_size": 20_000 if "size" in variant else 16_384}
-    bonus = make("lpm", spaces, num_envs=8, rollout_steps=4, variant=variant, dynamics_steps=1, error_steps=1, **small)
+    bonus = make(name, spaces, num_envs=8, rollout_steps=4, variant=variant, dynamics_steps=1, error_steps=1, **small)
     assert isinstance(bonus, LPM)
-    for name, value in VARIANTS[variant].items():
-        if name not in ("warmup", "dynamics_steps", "error_steps"):
-            assert getattr(bonus.config, name) == value
+    for field, value in settings[variant].items():
+        if field not in ("warmup", "dynamics_steps", "error_steps"):
+            assert getattr(bonus.config, field) == value
     rng = torch.Generator().manual_seed(0)
     for _ in range(5):
         if mnist:
@@ -84,7 +121,7 @@ def test_every_variant_runs_and_is_what_it_says(variant: str) -> None:
 def test_release_mnist_matches_the_notebook() -> None:
     """0.2 (mean over 784 outputs of exp(g) - MSE), g stepped at every fifth update only."""
     spaces = Spaces(Box(0, 1, (784,)), Discrete(1))
-    bonus = make("lpm", spaces, num_envs=32, rollout_steps=1, variant="release-mnist")
+    bonus = make("lpm_release", spaces, num_envs=32, rollout_steps=1, variant="release-mnist")
     assert isinstance(bonus, LPM)
     obs = torch.rand(1, 32, 784, generator=torch.Generator().manual_seed(0))
     batch = Transitions.build(obs, torch.zeros(1, 32, dtype=torch.int64), obs)
@@ -120,13 +157,13 @@ def test_statistics_freeze_at_the_first_update_and_old_errors_leave_the_queue() 
         return reward
 
     assert (cycle() == 0).all()
-    moments = bonus.input.moments
+    moments = bonus.experience.input.moments
     assert moments is not None
     frozen = moments.mean.clone()
     assert frozen.mean().item() == pytest.approx(50, abs=3)
-    assert len(bonus.queue_slots()) == 0
+    assert len(bonus.queue.slots) == 0
     assert (cycle() == 0).all()
-    assert len(bonus.queue_slots()) == 32
+    assert len(bonus.queue.slots) == 32
     assert (cycle() != 0).all()
     assert torch.equal(moments.mean, frozen)
 
@@ -146,7 +183,7 @@ def test_a_queue_of_16384_stacked_frames_adds_no_copy_of_them() -> None:
 def test_config_is_frozen_and_hashable() -> None:
     assert hash(LPMConfig()) == hash(LPMConfig())
     with pytest.raises(AttributeError):
-        LPMConfig().form = "exp"  # type: ignore[misc]
+        LPMConfig().queue = "reservoir"  # type: ignore[misc]
 
 
 def test_buffer_is_bounded() -> None:
@@ -170,7 +207,8 @@ def test_buffer_is_bounded() -> None:
 )
 def test_the_decoder_can_reach_its_targets(box: Box, fields: dict[str, object], squashed: bool) -> None:
     """A sigmoid in front of standardised or unbounded targets leaves an error for ever; only the release has that."""
-    bonus = make("lpm", Spaces(box, Discrete(2)), num_envs=1, rollout_steps=2, **fields)  # type: ignore[arg-type]
+    name = "lpm_release" if "variant" in fields else "lpm"
+    bonus = make(name, Spaces(box, Discrete(2)), num_envs=1, rollout_steps=2, **fields)  # type: ignore[arg-type]
     assert isinstance(bonus, LPM)
     output = bonus.dynamics(
         100 * torch.randn(4, 3, 36, 36, generator=torch.Generator().manual_seed(0)), torch.ones(4, 2)

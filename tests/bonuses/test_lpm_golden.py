@@ -9,7 +9,9 @@ from gymnasium.spaces import Box, Discrete
 from scipy.special import polygamma, psi
 
 from lpm import Spaces, Transitions, make
-from lpm.bonuses.lpm import LPM, log_error, reward, target
+from lpm.bonuses import lpm_release
+from lpm.bonuses._progress import log_error
+from lpm.bonuses.lpm import LPM, reward
 
 
 def vector_spaces(dim: int) -> Spaces:
@@ -31,8 +33,8 @@ def exact_g(dim: int, **fields: object) -> LPM:
 
 def refit(bonus: LPM) -> None:
     """Fit that error model to the queue, without touching f."""
-    slots = bonus.queue_slots()
-    bonus.error_model.calibrate(bonus.buffer["error"][slots], bonus.past_error.predicted(slots))
+    predicted = bonus.experience.at(bonus.queue.slots, lambda rows: bonus.error_model(rows.x, rows.code).mean(1))
+    bonus.error_model.calibrate(bonus.queue.errors, predicted)
     bonus.fits += 1
 
 
@@ -54,37 +56,43 @@ def test_error_is_log_of_mean_square_plus_floor() -> None:
 @pytest.mark.parametrize(
     ("form", "weight", "expected"),
     [
-        ("log", 1.0, -1.0 - math.log(0.3 + 1e-4)),
         ("exp", 1.0, math.exp(-1.0) - 0.3001),
         ("exp", 0.4, 0.4 * math.exp(-1.0) - 0.3001),
         ("linear", 1.0, -1.0 - 0.3),
         ("rnd", 0.1, 0.3),
     ],
 )
-def test_reward_forms(form: str, weight: float, expected: float) -> None:
-    value = reward(form, torch.tensor([-1.0]), torch.tensor(0.3), 1e-4, weight=weight)  # type: ignore[arg-type]
+def test_reward_forms_of_the_release(form: str, weight: float, expected: float) -> None:
+    value = lpm_release.reward(form, torch.tensor([-1.0]), torch.tensor(0.3), 1e-4, weight=weight)  # type: ignore[arg-type]
     assert value.item() == pytest.approx(expected, rel=1e-5)
 
 
+def test_the_papers_reward() -> None:
+    value = reward(torch.tensor([-1.0]), torch.tensor(0.3), 1e-4)
+    assert value.item() == pytest.approx(-1.0 - math.log(0.3 + 1e-4), rel=1e-5)
+
+
 def test_rnd_form_subtracts_a_tenth_of_a_positive_prediction() -> None:
-    assert reward("rnd", torch.tensor([2.0]), torch.tensor(0.3), 0.0, weight=0.1).item() == pytest.approx(0.1)
+    value = lpm_release.reward("rnd", torch.tensor([2.0]), torch.tensor(0.3), 0.0, weight=0.1)
+    assert value.item() == pytest.approx(0.1)
 
 
 def test_same_floor_in_reward_and_target() -> None:
     mse = torch.tensor([0.0, 1e-7, 0.5])
-    for form in ("log", "exp", "linear"):
-        perfect = target(form, mse, 1e-6).unsqueeze(1)  # type: ignore[arg-type]
-        torch.testing.assert_close(reward(form, perfect, mse, 1e-6), torch.zeros(3), atol=1e-6, rtol=0)  # type: ignore[arg-type]
+    torch.testing.assert_close(reward(log_error(mse, 1e-6).unsqueeze(1), mse, 1e-6), torch.zeros(3), atol=1e-6, rtol=0)
+    for form in ("exp", "linear"):
+        perfect = lpm_release.target(form, mse, 1e-6).unsqueeze(1)  # type: ignore[arg-type]
+        paid = lpm_release.reward(form, perfect, mse, 1e-6)  # type: ignore[arg-type]
+        torch.testing.assert_close(paid, torch.zeros(3), atol=1e-6, rtol=0)
 
 
-def test_clamp_trap_pays_3_816_for_ever() -> None:
-    """The release clamps g to [-10, 10]; in log form a perfect prediction would then pay log(1e6) - 10."""
+def test_the_releases_clamp_would_pay_3_816_for_ever_in_the_log_form() -> None:
+    """It clamps g to [-10, 10], where a perfect prediction is log(1e-6): only the release's forms have a clamp."""
     learnt = torch.tensor(0.0)
-    perfect = target("log", learnt, 1e-6).clamp(-10, 10).unsqueeze(0)
-    assert reward("log", perfect, learnt, 1e-6).item() == pytest.approx(3.8155, abs=1e-3)
-    with pytest.raises(ValueError, match=r"at most log\(error_floor\) = -13.8155, got -10.0.*\+3.816"):
-        make("lpm", vector_spaces(2), error_floor=1e-6, clamp=(-10.0, 10.0))
-    make("lpm", vector_spaces(2), error_floor=1e-6, clamp=(math.log(1e-6), 10.0))
+    perfect = log_error(learnt, 1e-6).clamp(-10, 10).unsqueeze(0)
+    assert reward(perfect, learnt, 1e-6).item() == pytest.approx(3.8155, abs=1e-3)
+    with pytest.raises(ValueError, match="'lpm' has no field 'clamp': 'lpm_release' has it"):
+        make("lpm", vector_spaces(2), clamp=(-10.0, 10.0))
 
 
 # ---- gates and the queue --------------------------------------------------------------------------------------
@@ -110,17 +118,17 @@ def test_l2_versions_in_the_queue(queue_size: int, versions: list[int]) -> None:
         bonus.step(noise_block(bonus, 1.0, seed))
         if seed < 2:
             bonus.update()
-    assert bonus.queue_versions() == versions
+    assert bonus.queue.versions == versions
 
 
 def test_l3_stored_errors_do_not_follow_f() -> None:
     bonus = exact_g(2)
     bonus.step(noise_block(bonus, 1.0, 0))
-    before = bonus.buffer["error"][bonus.queue_slots()].clone()
+    before = bonus.queue.errors.clone()
     with torch.no_grad():
         for parameter in bonus.dynamics.parameters():
             parameter.add_(1.0)
-    assert torch.equal(before, bonus.buffer["error"][bonus.queue_slots()])
+    assert torch.equal(before, bonus.queue.errors)
 
 
 def test_l10_parallel_environments_are_an_interleaved_stream() -> None:
@@ -135,7 +143,7 @@ def test_l10_parallel_environments_are_an_interleaved_stream() -> None:
         assert isinstance(wide, LPM)
         assert isinstance(long, LPM)
         for column in ("obs", "error", "version"):
-            torch.testing.assert_close(wide.buffer[column][wide.queue_slots()], long.buffer[column][long.queue_slots()])
+            torch.testing.assert_close(wide.buffer[column][wide.queue.slots], long.buffer[column][long.queue.slots])
         wide.update()
         long.update()
 
@@ -158,7 +166,7 @@ def test_reservoir_is_a_uniform_sample_of_the_latest_cycle() -> None:
         bonus.step(noise_block(bonus, 1.0, 0))
         bonus.buffer.mark()
         bonus.step(noise_block(bonus, 1.0, 1))
-        slots = bonus.queue_slots()
+        slots = bonus.queue.slots
         assert len(slots) == len(set(slots.tolist())) == 8
         counts[slots - 32] += 1
     share = counts / 300  # each entry is kept with probability 1/4; 5 standard deviations
@@ -200,8 +208,8 @@ def test_l4_log_form_is_neutral_on_noise(dim: int, std: float) -> None:
 def test_l5_exp_form_penalises_noise(dim: int, exp_mean: float) -> None:
     sigma2, generator = 0.25, torch.Generator().manual_seed(dim)
     draws = [torch.randn(1_000_000, dim, generator=generator).square().mean(1) * sigma2 for _ in range(2)]
-    g = target("exp", draws[0], 1e-12).mean().view(1)
-    measured = reward("exp", g, draws[1], 1e-12).mean().item() / sigma2
+    g = lpm_release.target("exp", draws[0], 1e-12).mean().view(1)
+    measured = lpm_release.reward("exp", g, draws[1], 1e-12).mean().item() / sigma2
     assert measured == pytest.approx(exp_mean, rel=0.03)
 
 
@@ -218,7 +226,7 @@ def test_std_counts_the_queue() -> None:
     """With n entries in D the reward's std over queues and samples is sqrt(psi1(D/2) (1 + 1/n))."""
     dim, entries, generator = 4, 4, torch.Generator().manual_seed(1)
     log_mse = torch.randn(200_000, entries + 1, dim, generator=generator).square().mean(2).log()
-    rewards = reward("log", log_mse[:, :entries].mean(1, keepdim=True), log_mse[:, entries].exp(), 0.0)
+    rewards = reward(log_mse[:, :entries].mean(1, keepdim=True), log_mse[:, entries].exp(), 0.0)
     assert rewards.std().item() == pytest.approx(0.803078 * math.sqrt(1 + 1 / entries), rel=0.01)
 
 
@@ -229,7 +237,7 @@ def test_l6_rewards_telescope_on_a_learnable_cell() -> None:
     total, errors = 0.0, []
     for _ in range(40):
         total += bonus.step(batch).mean().item()
-        errors.append(bonus.buffer["error"][bonus.queue_slots()][-1].item())
+        errors.append(bonus.queue.errors[-1].item())
         bonus.update()
     assert total == pytest.approx(errors[0] - errors[-1], abs=1e-3)
     assert errors[-1] < math.log(1e-5)
@@ -310,8 +318,10 @@ def test_l11_no_gradient_leaks() -> None:
 def test_l12_the_montezuma_reward_has_the_opposite_sign() -> None:
     """More error now means less progress in the paper's reward and more reward in the release's."""
     g, better, worse = torch.tensor([0.5]), torch.tensor(0.1), torch.tensor(0.2)
-    assert reward("log", g, worse, 1e-6) < reward("log", g, better, 1e-6)
-    assert reward("rnd", g, worse, 1e-6, weight=0.1) > reward("rnd", g, better, 1e-6, weight=0.1)
+    assert reward(g, worse, 1e-6) < reward(g, better, 1e-6)
+    assert lpm_release.reward("rnd", g, worse, 1e-6, weight=0.1) > lpm_release.reward(
+        "rnd", g, better, 1e-6, weight=0.1
+    )
 
 
 def test_l14_a_checkpoint_in_mid_cycle_reproduces_rewards_bitwise() -> None:

@@ -7,24 +7,17 @@ import dataclasses
 
 import pytest
 
-from lpm.bonuses.lpm_config import VARIANTS, LPMConfig
+from lpm.bonuses.lpm import LPM, LPMConfig
+from lpm.bonuses.lpm_release import LPMRelease
 from lpm.core.registry import configure
 
+VARIANTS = {**LPM.variants, **LPMRelease.variants}
+
 PAPER = {
-    "form": "log",
-    "gate_full": True,
     "gate_fitted": False,
     "affine": False,
     "normalise": "none",
     "queue": "fifo",
-    "replay": "auto",
-    "relative_floor": None,
-    "error_every": 1,
-    "error_outputs": 1,
-    "exp_weight": 1.0,
-    "reward_scale": 1.0,
-    "reward_cap": None,
-    "clamp": None,
 }
 RELEASE = {
     "form": "exp",
@@ -65,11 +58,11 @@ EXPECTED: dict[str, dict[str, object]] = {
     "paper-atari": PAPER | ATARI | {"queue_size": 128},
     "release-mnist": RELEASE
     | MNIST
-    | {"reward_scale": 0.2, "exp_weight": 1.0, "error_outputs": 784, "error_every": 5, "clamp": None},
+    | {"reward_scale": 0.2, "weight": 1.0, "error_outputs": 784, "error_every": 5, "clamp": None},
     "release-miniworld": RELEASE
     | MINIWORLD
     | {
-        "exp_weight": 1.0,
+        "weight": 1.0,
         "reward_scale": 1.0,
         "reward_cap": 0.5,
         "clamp": (-10.0, 10.0),
@@ -84,7 +77,7 @@ EXPECTED: dict[str, dict[str, object]] = {
     "release-atari": RELEASE
     | ATARI
     | {
-        "exp_weight": 0.4,
+        "weight": 0.4,
         "reward_scale": 1.0,
         "reward_cap": None,
         "clamp": (-10.0, 10.0),
@@ -102,10 +95,9 @@ EXPECTED: dict[str, dict[str, object]] = {
     },
     "release-montezuma": {
         "form": "rnd",
-        "rnd_weight": 0.1,
+        "weight": 0.1,
         "gate_full": False,
         "gate_fitted": False,
-        "affine": False,
         "replay": "latest",
         "normalise": "scalar",
         "warmup": 10_000,
@@ -129,7 +121,8 @@ def test_every_variant_is_written_out() -> None:
 
 @pytest.mark.parametrize("variant", sorted(EXPECTED))
 def test_constants(variant: str) -> None:
-    settings = dataclasses.asdict(configure("lpm", variant))
+    name = "lpm" if variant in LPM.variants else "lpm_release"
+    settings = dataclasses.asdict(configure(name, variant))
     assert {name: settings[name] for name in EXPECTED[variant]} == EXPECTED[variant]
     beyond = {name for name in VARIANTS[variant] if name not in EXPECTED[variant]}
     unsaid = {
@@ -140,7 +133,13 @@ def test_constants(variant: str) -> None:
     assert beyond == unsaid.get(variant, set())
 
 
+def test_the_release_has_the_papers_variants_in_its_own_form() -> None:
+    for variant, settings in LPM.variants.items():
+        assert LPMRelease.variants[variant] == settings
+        assert configure("lpm_release", variant).form == "exp"
+
+
 def test_the_default_is_the_papers_reward_with_the_second_gate_and_scaled_outputs() -> None:
     default = LPMConfig()
-    assert (default.form, default.gate_full, default.gate_fitted, default.affine) == ("log", True, True, True)
-    assert (default.queue_size, default.queue, default.replay) == (None, "fifo", "auto")
+    assert (default.gate_fitted, default.affine) == (True, True)
+    assert (default.queue_size, default.queue) == (None, "fifo")

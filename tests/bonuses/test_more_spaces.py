@@ -20,7 +20,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "noveld": {"features": 8, "hidden": (16,), "memory_size": 64, "epochs": 1},
     "re3": {"features": 8, "hidden": (16,)},
     "ride": {"features": 8, "hidden": (16,), "model_hidden": (8,), "memory_size": 64, "epochs": 1},
-    "vime": {"features": 16, "state": 8},
+    "bayes_gain": {"features": 16, "state": 8},
 }
 
 

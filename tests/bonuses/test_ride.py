@@ -9,7 +9,7 @@ from gymnasium.spaces import Box, Discrete
 from lpm.bonuses.ride import RIDE, RIDEConfig
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Rows
+from lpm.nn.experience import Prepared
 
 SPACES = Spaces(Box(-1.0, 1.0, (2,)), Discrete(2))
 
@@ -74,7 +74,9 @@ def test_the_losses_fall() -> None:
 def test_pair_equals_two_passes() -> None:
     bonus = build()
     batch = walk([A, B])
-    rows = Rows(bonus.experience, torch.zeros(1, dtype=torch.int64), batch.obs[0], batch.action[0], batch.next_obs[0])
+    rows = Prepared(
+        bonus.experience, torch.zeros(1, dtype=torch.int64), batch.obs[0], batch.action[0], batch.next_obs[0]
+    )
     phi, phi_next = bonus.features.pair(rows)
     assert torch.allclose(phi, bonus.features(batch.obs[0]), atol=1e-6)
     assert torch.allclose(phi_next, bonus.features(batch.next_obs[0]), atol=1e-6)

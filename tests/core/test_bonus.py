@@ -2,7 +2,6 @@
 
 import copy
 import io
-from typing import Any
 
 import pytest
 import torch
@@ -202,18 +201,3 @@ def test_lpm_pays_the_dth_valid_transition_first_with_invalid_rows_around_it() -
         block.valid[where] = False
     paid = bonus.step(block) != 0
     assert paid.int().tolist() == [[0, 0], [0, 0], [0, 0], [1, 1], [1, 1]]
-
-
-@pytest.mark.parametrize("options", [{}, {"weight_decay": 0.1}, {"amsgrad": True}])
-def test_apply_gradients_is_the_step_of_adam(options: dict[str, Any]) -> None:
-    bonus = Tiny(SPACES)
-    twin = [torch.nn.Parameter(p.detach().clone()) for p in bonus.head.parameters()]
-    bonus.add_optimizer("head", bonus.head.parameters(), 0.1, **options)
-    adam = torch.optim.Adam(twin, lr=0.1, fused=True, **options)
-    for step in range(3):
-        for p, q in zip(bonus.head.parameters(), twin, strict=True):
-            p.grad = torch.full_like(p, step - 0.5)
-            q.grad = p.grad.clone()
-        bonus.apply_gradients("head")
-        adam.step()
-        assert all(torch.equal(p, q) for p, q in zip(bonus.head.parameters(), twin, strict=True))

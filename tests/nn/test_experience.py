@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete
 
 from lpm.core.check import random_block
 from lpm.core.spaces import Spaces
-from lpm.nn.experience import CHUNK, Experience, Rows
+from lpm.nn.experience import CHUNK, Experience, Prepared
 
 SPACES = Spaces(Box(-np.inf, np.inf, (3,)), Discrete(2))
 
@@ -62,7 +62,7 @@ def test_a_long_block_is_seen_in_chunks_and_in_order() -> None:
     block = random_block(SPACES, steps=CHUNK // 4 + 5, envs=8)
     sizes = []
 
-    def first(rows: Rows) -> torch.Tensor:
+    def first(rows: Prepared) -> torch.Tensor:
         sizes.append(len(rows.x))
         return rows.x[:, 0] + rows.code[:, 1]
 
@@ -72,7 +72,7 @@ def test_a_long_block_is_seen_in_chunks_and_in_order() -> None:
 
 def test_what_is_not_looked_at_is_not_computed() -> None:
     keeper, block = experience(), random_block(SPACES)
-    seen: list[Rows] = []
+    seen: list[Prepared] = []
     keeper.each(lambda rows: (seen.append(rows), rows.x_next[:, 0])[1], block)
     assert "x_next" in vars(seen[0])
     assert "x" not in vars(seen[0])
@@ -83,16 +83,18 @@ def test_every_pass_visits_every_transition_and_indices_agree() -> None:
     keeper.observe(random_block(SPACES, steps=8, envs=3, seed=1))
     keeper.end_update()
     keeper.observe(random_block(SPACES, steps=8, envs=4, seed=2))
-    values = keeper.each_fresh(lambda rows: rows.x[:, 0])
+    values = keeper.at_fresh(lambda rows: rows.x[:, 0])
     assert len(values) == 32
     seen: list[int] = []
+    still = torch.nn.Parameter(torch.zeros(()))
 
-    def loss(rows: Rows) -> torch.Tensor:
+    def loss(rows: Prepared) -> torch.Tensor:
         assert torch.equal(values[rows.index], rows.x[:, 0])
         seen.extend(rows.index.tolist())
-        return rows.x[:, 0]
+        return rows.x[:, 0] + still
 
-    mean = keeper.fit(loss, lambda value: None, batch_size=8, epochs=2, generator=torch.Generator().manual_seed(0))
+    optimizer = torch.optim.Adam([still], lr=0.0)
+    mean = keeper.fit(loss, optimizer, keeper.passes(8, 2, torch.Generator().manual_seed(0)))
     assert sorted(seen) == sorted(list(range(32)) * 2)
     torch.testing.assert_close(mean, values.mean())
 

@@ -1,4 +1,4 @@
-"""Experience.fit_model: the same numbers with and without autograd."""
+"""Experience.fit of a regression: the same numbers with and without autograd."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lpm.core.check import random_block
 from lpm.core.spaces import Spaces
 from lpm.nn import experience as module
 from lpm.nn.dynamics import DynamicsModel
-from lpm.nn.experience import Experience
+from lpm.nn.experience import Experience, regression, successor
 
 SPACES = Spaces(Box(-1, 1, (3,), np.float32), Discrete(2))
 
@@ -26,26 +26,13 @@ def fitted(monkeypatch: pytest.MonkeyPatch, *, autograd: bool) -> tuple[Tensor, 
     experience = Experience(SPACES, 64, "standard")
     experience.observe(random_block(SPACES, filler=True))
     assert experience.begin_update()
-
-    def descend(loss: Tensor) -> None:
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-
-    loss = experience.fit_model(
-        model,
-        lambda rows: rows.x_next,
-        descend,
-        lambda: optimizer.step(None),
-        batch_size=5,
-        epochs=3,
-        generator=torch.Generator().manual_seed(3),
-    )
+    batches = experience.passes(5, 3, torch.Generator().manual_seed(3))
+    loss = experience.fit(regression(model, successor), optimizer, batches)
     return loss, [p.detach() for p in model.parameters()]
 
 
 @pytest.mark.parametrize("at_once", [0, 2**23])
-def test_fit_model(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fit_of_a_model(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where rows are too large to be preprocessed all at once."""
     expected = fitted(monkeypatch, autograd=True)
     monkeypatch.setattr(module, "NUMBERS_AT_ONCE", at_once)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +12,11 @@ from gymnasium.spaces import Box, Discrete
 from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
-from lpm.nn import fitting
+from lpm.core.transitions import Transitions
+from lpm.nn import experience as module
 from lpm.nn.dynamics import DynamicsModel, ErrorModel
-from lpm.nn.fitting import Regressor, fit
-from lpm.nn.fused import FusedMLP, least_squares, linear_layers
+from lpm.nn.experience import Experience, LeastSquares, Minibatches, Prepared, Regressor, regression
+from lpm.nn.fused import FusedMLP, adam_step, least_squares, linear_layers
 from lpm.nn.networks import Encoder, SkipMLP, mlp
 from lpm.nn.random_target import RandomTargetErrorModel, RandomTargetModel
 
@@ -62,7 +63,7 @@ def test_least_squares_descends_as_autograd_does() -> None:
     batches = [(torch.randn(8, 3, generator=generator()), torch.randn(8, 2, generator=generator())) for _ in range(5)]
     layers = linear_layers(fused)
     assert layers is not None
-    losses = least_squares(layers, batches, partial(optimizers[1].step, None))
+    losses = least_squares(layers, batches, optimizers[1])
     for (x, y), found in zip(batches, losses, strict=True):
         loss = (plain(x) - y).square().mean()
         optimizers[0].zero_grad()
@@ -92,11 +93,14 @@ def models() -> dict[str, Regressor]:
 @pytest.mark.parametrize("at_once", [1, 2**23])
 def test_fit_is_the_same_with_and_without_autograd(name: str, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also however many minibatches are gathered at once."""
-    monkeypatch.setattr(fitting, "NUMBERS_AT_ONCE", at_once)
-    x, x_next = torch.randn(2, 20, 3, generator=generator())
-    code = nn.functional.one_hot(torch.randint(2, (20,), generator=generator()), 2).float()
-    target = x_next if name in ("f", "delta", "random target") else x_next[:, 0]
+    monkeypatch.setattr(module, "NUMBERS_AT_ONCE", at_once)
+    x, x_next = torch.randn(2, 1, 20, 3, generator=generator())
+    experience = Experience(SPACES, 20)
+    experience.observe(Transitions.build(x, torch.randint(2, (1, 20), generator=generator()), x_next))
     batches = [torch.randperm(20, generator=generator())[:6] for _ in range(4)]
+
+    def view(rows: Prepared) -> tuple[Tensor, Tensor, Tensor]:
+        return rows.x, rows.code, rows.x_next if name in ("f", "delta", "random target") else rows.x_next[:, 0]
 
     def run(fused: bool) -> tuple[Tensor, list[Tensor]]:
         model = models()[name]
@@ -104,21 +108,23 @@ def test_fit_is_the_same_with_and_without_autograd(name: str, at_once: int, monk
         optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=1e-2)
         if not fused:
             monkeypatch.setattr(model, "layers", lambda: None)
-
-        def descend(loss: Tensor) -> None:
-            assert not fused
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-
-        def apply_gradients() -> None:
-            assert fused
-            optimizer.step()
-
-        view = lambda slots: (x[slots], code[slots], target[slots])  # noqa: E731
-        loss = fit(model, batches, view, row_numbers=8, descend=descend, apply_gradients=apply_gradients)
+        assert isinstance(regression(model, view), LeastSquares) == fused
+        loss = experience.fit(regression(model, view), optimizer, Minibatches(torch.arange(20), batches))
         return loss, [p.detach() for p in model.parameters()]
 
     (loss, parameters), (expected, others) = run(True), run(False)
     torch.testing.assert_close(loss, expected, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(parameters, others, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("options", [{}, {"weight_decay": 0.1}, {"amsgrad": True}, {"fused": False}])
+def test_adam_step_is_the_step_of_adam(options: dict[str, Any]) -> None:
+    plain = mlp(3, (4,), 2)
+    twin = copy.deepcopy(plain)
+    optimizers = [torch.optim.Adam(net.parameters(), lr=0.1, **{"fused": True, **options}) for net in (plain, twin)]
+    for step in range(3):
+        for p, q in zip(plain.parameters(), twin.parameters(), strict=True):
+            p.grad, q.grad = torch.full_like(p, step - 0.5), torch.full_like(q, step - 0.5)
+        optimizers[0].step()
+        adam_step(optimizers[1])
+        assert all(torch.equal(p, q) for p, q in zip(plain.parameters(), twin.parameters(), strict=True))

@@ -1,4 +1,4 @@
-"""Information gain about the dynamics, exactly, in a Bayesian linear model (after VIME, Houthooft et al. 2016)."""
+"""Information gain about the dynamics: VIME's objective (Houthooft et al. 2016) in an exact Bayesian linear model."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from lpm.bonuses._learner import Learner
 from lpm.bonuses._settings import expect, expect_at_least, expect_choice
-from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
-from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.bayes import BayesianRegression, RandomFeatures, expected_gain, realised_gain
-from lpm.nn.experience import Experience, Rows
+from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Encoder
 from lpm.nn.random_target import random_encoder
 from lpm.nn.seeding import seeded
@@ -23,7 +22,7 @@ from lpm.nn.statistics import RunningMoments
 
 
 @dataclass(frozen=True)
-class VIMEConfig:
+class BayesGainConfig:
     """Settings of the information gain. "Code" is openai/vime, whose model is a Bayesian neural network."""
 
     gain: Literal["realised", "expected"] = "realised"
@@ -50,79 +49,66 @@ class VIMEConfig:
             expect(self, name, getattr(self, name) > 0, "more than 0")
 
 
-@register("vime")
-class VIME(IntrinsicReward):
+@register("bayes_gain")
+class BayesGain(Learner):
     """Information gain: nats that the transition teaches a Bayesian linear model on random features, per output."""
 
-    Config = VIMEConfig
-    reference = "Houthooft et al. 2016, VIME: Variational Information Maximizing Exploration"
+    Config = BayesGainConfig
+    config: BayesGainConfig
+    reference = "the objective of Houthooft et al. 2016, VIME: Variational Information Maximizing Exploration"
+    formerly = ("vime",)
 
-    def __init__(
-        self, spaces: Spaces, config: VIMEConfig, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
-    ) -> None:
-        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
-        self.config = config
-        self.experience = Experience(spaces, num_envs * rollout_steps)
+    def _build(self) -> None:
+        spaces, config = self.spaces, self.config
+        self.experience = Experience(spaces, self.rollout)
         vector = spaces.kind == "vector"
         state = math.prod(spaces.input_shape) if vector else config.state
         inputs = state + spaces.action_width
         scale = math.sqrt(inputs) if config.length_scale is None else config.length_scale
         with seeded(self.generator):
             self.encoder: Encoder | None = None if vector else random_encoder(spaces.input_shape, config.state)
-            self.features = RandomFeatures(inputs, config.features, scale)
+            self.features = RandomFeatures(inputs, config.features, scale, torch.float64)
         self.moments = RunningMoments((state,))
-        self.model = BayesianRegression(config.features, state, noise=config.noise, prior=config.prior)
-
-    @property
-    def _ready(self) -> bool:
-        """Whether states can be put in their final scale, which is frozen at the first update."""
-        return bool(self.moments.commits > 0)
+        self.model = BayesianRegression(config.features, state, noise=config.noise, prior_precision=1 / config.prior**2)
 
     def _score(self, batch: Transitions) -> Tensor:
-        if not self._ready:
+        if not self.moments.ready:
             return torch.zeros(batch.shape, device=batch.device)
         return self.experience.each(self._gain, batch)
-
-    def _observe(self, batch: Transitions) -> None:
-        self.experience.observe(batch)
 
     def _state(self, x: Tensor) -> Tensor:
         """What stands for the state before standardisation: the vector itself, or random features of the image."""
         return x if self.encoder is None else self.encoder(x)
 
-    def _design(self, rows: Rows) -> tuple[Tensor, Tensor]:
+    def _design(self, rows: Prepared) -> tuple[Tensor, Tensor]:
         """Features of (o, a) and standardised states at o', in float64."""
         state, target = (self.moments.normalise(self._state(x), 10.0) for x in (rows.x, rows.x_next))
         return self.features(torch.cat([state, rows.code], dim=1)), target.double()
 
-    def _gain(self, rows: Rows) -> Tensor:
+    def _gain(self, rows: Prepared) -> Tensor:
         x, y = self._design(rows)
         q = self.model.ratio(x)
         if self.config.gain == "expected":
             return expected_gain(q)
         return realised_gain(q.unsqueeze(1), self.model.squares(x, y)).mean(1)
 
-    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        if not self.experience.begin_update():
-            return {}
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
         if not self._freeze_statistics():
-            self.experience.end_update()
             return {}
         before = self.model.log_determinant()
-        self.experience.each_fresh(self._learn)
+        self.experience.at_fresh(self._condition)
         self.model.refresh()
-        self.experience.end_update()
         return {"information": 0.5 * (self.model.log_determinant() - before)}
 
     def _freeze_statistics(self) -> bool:
         """Take the scale of states from the first rollouts and keep it: the posterior is in its units."""
-        if not self._ready:
-            self.moments.observe(self.experience.each_fresh(lambda rows: self._state(rows.x_next)))
+        if not self.moments.ready:
+            self.moments.observe(self.experience.at_fresh(lambda rows: self._state(rows.x_next)))
             if self.moments.total >= self.config.warmup:
                 self.moments.commit()
-        return self._ready
+        return self.moments.ready
 
-    def _learn(self, rows: Rows) -> Tensor:
+    def _condition(self, rows: Prepared) -> Tensor:
         x, y = self._design(rows)
         self.model.add(x, y)
         return rows.index

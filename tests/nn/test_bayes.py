@@ -1,4 +1,4 @@
-"""The anchored error model: exact regression, back to the prior without data, forgetting, state."""
+"""Bayesian regression as the anchored g: exact, back to the prior without data, forgetting, state."""
 
 import copy
 
@@ -7,7 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpm.nn.anchored import AnchoredErrorModel, _solve, median_distance
+from lpm.bonuses.lpm_anchored import AnchoredErrorModel
+from lpm.nn.bayes import _cholesky, median_distance
 from lpm.nn.seeding import seeded
 
 
@@ -43,10 +44,10 @@ def test_equals_ridge_regression_on_its_features() -> None:
     for part in (slice(0, 20), slice(20, 64)):
         g.fit(x[part], errors[part])
     g2 = model(ridge=0.3)
-    g2.scale.copy_(g.scale)
+    g2.features.scale.copy_(g.features.scale)
     phi = g2.features(x).double()
     exact = torch.linalg.solve(phi.T @ phi + 0.3 * torch.eye(256, dtype=torch.float64), phi.T @ errors.double())
-    torch.testing.assert_close(g.mean.double(), exact, atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(g.posterior.mean[:, 0], exact, atol=1e-4, rtol=1e-3)
 
 
 @settings(max_examples=20, deadline=None)
@@ -55,12 +56,12 @@ def test_forgetting_decays_towards_the_prior(kept: float, updates: int) -> None:
     g = model(forgetting=kept, features=16)
     x, errors = data(32)
     g.fit(x, errors)
-    precision, moment = g.precision.clone(), g.moment.clone()
+    precision, moment = g.posterior.precision.clone(), g.posterior.moment.clone()
     for _ in range(updates):
         g.fit(x[:0], errors[:0])
     prior = 0.1 * torch.eye(16, dtype=torch.float64)
-    torch.testing.assert_close(g.precision - prior, kept**updates * (precision - prior))
-    torch.testing.assert_close(g.moment, kept**updates * moment)
+    torch.testing.assert_close(g.posterior.precision - prior, kept**updates * (precision - prior))
+    torch.testing.assert_close(g.posterior.moment, kept**updates * moment)
 
 
 def test_what_is_forgotten_is_learnt_anew() -> None:
@@ -92,14 +93,14 @@ def test_one_point_repeated_has_a_scale_and_a_solution() -> None:
 
 def test_singular_precision_gets_jitter() -> None:
     ones = torch.ones(4, 4, dtype=torch.float64)
-    solution = _solve(ones, torch.ones(4, dtype=torch.float64))
+    solution = torch.cholesky_solve(torch.ones(4, 1, dtype=torch.float64), _cholesky(ones))
     assert float((ones @ solution - 1).abs().max()) == pytest.approx(0, abs=1e-4)
 
 
 def test_a_matrix_that_no_jitter_mends_is_an_error_not_a_loop() -> None:
     broken = torch.full((4, 4), torch.nan, dtype=torch.float64)
     with pytest.raises(ArithmeticError, match="Cholesky"):
-        _solve(broken, torch.ones(4, dtype=torch.float64))
+        _cholesky(broken)
 
 
 def test_rows_that_are_not_finite_are_left_out() -> None:
@@ -110,7 +111,7 @@ def test_rows_that_are_not_finite_are_left_out() -> None:
     clean.fit(x[2:], errors[2:])
     errors[0], x[1, 0] = torch.inf, torch.nan
     dirty.fit(x, errors)
-    assert torch.equal(clean.mean, dirty.mean)
+    assert torch.equal(clean.posterior.mean, dirty.posterior.mean)
 
 
 def test_environments_that_take_turns_all_count_for_the_length_scale() -> None:

@@ -1,4 +1,4 @@
-"""VIME: the gains by hand, against a generic Gaussian KL, and on noise."""
+"""The Bayesian information gain: the gains by hand, against a generic Gaussian KL, and on noise."""
 
 import itertools
 import math
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from lpm.bonuses.vime import VIME, VIMEConfig
+from lpm.bonuses.bayes_gain import BayesGain, BayesGainConfig
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.bayes import BayesianRegression, RandomFeatures, expected_gain, realised_gain
@@ -33,7 +33,7 @@ def test_gains_by_hand() -> None:
 @settings(max_examples=20, deadline=None)
 def test_the_gain_is_the_kl_between_the_posteriors(seed: int) -> None:
     rng = torch.Generator().manual_seed(seed)
-    model = BayesianRegression(4, 1, noise=0.7, prior=1.3)
+    model = BayesianRegression(4, 1, noise=0.7, prior_precision=1 / 1.3**2)
     model.add(torch.randn(6, 4, generator=rng, dtype=torch.float64), torch.randn(6, 1, generator=rng).double())
     model.refresh()
     x, y = torch.randn(1, 4, generator=rng, dtype=torch.float64), torch.randn(1, 1, generator=rng).double()
@@ -47,7 +47,7 @@ def test_the_gain_is_the_kl_between_the_posteriors(seed: int) -> None:
 
 def test_expected_gains_add_up_to_half_the_log_determinant() -> None:
     rng = torch.Generator().manual_seed(0)
-    model = BayesianRegression(5, 2, noise=0.5, prior=2.0)
+    model = BayesianRegression(5, 2, noise=0.5, prior_precision=0.25)
     start, total = model.log_determinant(), 0.0
     for _ in range(30):
         x, y = torch.randn(1, 5, generator=rng, dtype=torch.float64), torch.randn(1, 2, generator=rng).double()
@@ -84,7 +84,7 @@ def arm(next_obs: torch.Tensor, action: int) -> Transitions:
 
 def final_over_first(gain: str, sigma: float) -> float:
     """Mean gain after 30 rollouts of one arm, over that of the first paid rollout."""
-    bonus = VIME(SPACES, VIMEConfig(gain=gain), num_envs=4, rollout_steps=16)  # type: ignore[arg-type]
+    bonus = BayesGain(SPACES, BayesGainConfig(gain=gain), num_envs=4, rollout_steps=16)  # type: ignore[arg-type]
     rng, means = torch.Generator().manual_seed(1), []
     for _ in range(30):
         means.append(bonus.step(arm(1 + sigma * torch.randn(16, 4, 2, generator=rng), 0)).mean().item())
@@ -99,7 +99,7 @@ def test_the_gain_on_a_gaussian_arm_decreases_to_nothing(gain: str) -> None:
 
 
 def test_the_posterior_moves_only_in_update() -> None:
-    bonus = VIME(SPACES, VIMEConfig(), num_envs=2, rollout_steps=4)
+    bonus = BayesGain(SPACES, BayesGainConfig(), num_envs=2, rollout_steps=4)
     block = arm(torch.randn(4, 2, 2, generator=torch.Generator().manual_seed(0)), 1)
     bonus.step(block)
     bonus.update()
@@ -111,7 +111,7 @@ def test_the_posterior_moves_only_in_update() -> None:
 
 
 def test_statistics_wait_for_the_warmup() -> None:
-    bonus = VIME(SPACES, VIMEConfig(warmup=12), num_envs=2, rollout_steps=4)
+    bonus = BayesGain(SPACES, BayesGainConfig(warmup=12), num_envs=2, rollout_steps=4)
     block = arm(torch.randn(4, 2, 2, generator=torch.Generator().manual_seed(0)), 1)
     paid = []
     for _ in range(4):
@@ -122,5 +122,5 @@ def test_statistics_wait_for_the_warmup() -> None:
 
 @pytest.mark.parametrize(("field", "value"), [("gain", "x"), ("noise", 0.0), ("features", 0), ("length_scale", 0.0)])
 def test_bad_settings_say_what_was_expected(field: str, value: object) -> None:
-    with pytest.raises(ValueError, match=rf"VIMEConfig\.{field}: expected .*, got"):
-        VIMEConfig(**{field: value})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=rf"BayesGainConfig\.{field}: expected .*, got"):
+        BayesGainConfig(**{field: value})  # type: ignore[arg-type]

@@ -1,0 +1,160 @@
+"""What the four LPMs share: the dynamics model f, the floor under its error, and the replay buffer B."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from lpm.bonuses._settings import expect, expect_at_least, expect_choice
+from lpm.core.bonus import IntrinsicReward
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+from lpm.nn.buffers import Columns, fixed_sample
+from lpm.nn.dynamics import DynamicsModel
+from lpm.nn.experience import Experience, Minibatches, Prepared, regression, successor
+from lpm.nn.inputs import Normalise
+from lpm.nn.networks import Activation
+from lpm.nn.random_target import RandomTargetModel
+from lpm.nn.replay import TransitionBuffer
+from lpm.nn.seeding import seeded
+
+SPREAD = 512  # rows at most that the relative floor is measured on
+
+
+@dataclass(frozen=True)
+class ProgressConfig:
+    """Settings of f, of its error and of B. Sections and appendices are the paper's."""
+
+    error_floor: float | None = None
+    """Added to the MSE before the logarithm, in reward and target alike. None: 1e-6 for images, 1e-4 for vectors.
+    Paper: none stated; release: 1e-6, in the target only."""
+    normalise: Normalise | Literal["auto"] = "auto"
+    """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
+    "standard" clips at ±10; "scalar" (release, Atari): mean per pixel, one common std; "robust" (vectors): by the
+    densest half of the values, the rest squashed. Paper: none stated."""
+    warmup: int = 1
+    """Transitions to observe before the first update, if it freezes statistics or measures a relative floor; errors
+    from before are not queued. Release: 10,000."""
+    buffer_size: int | None = None
+    """Capacity of the replay buffer B in transitions. None: 64 rollouts, but at most 65,536 or what 512 MiB
+    hold, and never less than the queue or a rollout. Paper: unbounded."""
+    dynamics_hidden: tuple[int, ...] | None = None
+    """Hidden layers of f. None: (128, 128) for vectors, (512,) after the encoder for images (App. C.2, C.3)."""
+    dynamics_skip: bool = False
+    """Let f's last layer see its input (App. C.1: MNIST). Vectors only."""
+    predict: Literal["next", "delta"] = "next"
+    """What f predicts: the next observation (Sec. 3) or its change. "delta" is for vectors only."""
+    features: int | None = 512
+    """Linear layer after the convolutions (App. C.3: 512). None: none, as in MiniWorld (App. C.2)."""
+    activation: Activation = "leaky_relu"
+    """Activation of the convolutional encoder: "leaky_relu" for Atari (App. C.3), "relu" for MiniWorld (App. C.2)."""
+    dynamics_lr: float = 1e-3
+    """Adam learning rate of f (App. C.1, C.2; release Atari: 1e-4)."""
+    dynamics_steps: int = 16
+    """Gradient steps of f per update. Paper: not stated beyond "update"; release: 1 to 24."""
+    batch_size: int = 256
+    """Minibatch of f (App. C.1: 32)."""
+
+    def __post_init__(self) -> None:
+        expect_choice(self, "normalise", "auto", *get_args(Normalise))
+        expect_choice(self, "predict", "next", "delta")
+        expect_choice(self, "activation", *get_args(Activation))
+        for name in ("buffer_size", "features"):
+            value = getattr(self, name)
+            expect(self, name, value is None or value >= 1, "at least 1, or None")
+        expect_at_least(self, 1, "warmup", "dynamics_steps", "batch_size")
+        expect(self, "dynamics_lr", 0 <= self.dynamics_lr < math.inf, "at least 0 and finite")
+        floor = self.error_floor
+        expect(self, "error_floor", floor is None or 0 < floor < math.inf, "more than 0 and finite, or None")
+
+
+def log_error(mse: Tensor, floor: float | Tensor) -> Tensor:
+    """ε = log(MSE + floor) (Eq. 1)."""
+    return torch.log(mse + floor)
+
+
+class LearningProgress(IntrinsicReward):
+    """f, trained on a replay buffer; a method says what its error was before, and pays the difference."""
+
+    config: ProgressConfig
+    auto_normalise: ClassVar[Normalise] = "standard"
+    """What `normalise="auto"` means for vectors."""
+
+    dynamics: DynamicsModel | RandomTargetModel
+    floor: Tensor  # added to the MSE before the logarithm
+    versions: Tensor  # τ: updates of f so far
+
+    def _build_progress(self, columns: Columns | None = None, least_capacity: int = 1) -> None:
+        """f, B and the floor; `columns` are kept in B beside the transitions."""
+        c, spaces = self.config, self.spaces
+        vector = spaces.kind == "vector"
+        default_floor = 1e-4 if vector else 1e-6
+        self.register_buffer("floor", torch.tensor(default_floor if c.error_floor is None else c.error_floor))
+        normalise = c.normalise
+        if normalise == "auto":
+            normalise = self.auto_normalise if vector else "none"
+        capacity = _default_capacity(spaces, self.rollout) if c.buffer_size is None else c.buffer_size
+        self.experience = Experience(spaces, max(capacity, least_capacity), normalise, warmup=c.warmup, columns=columns)
+        with seeded(self.generator):
+            self.dynamics = self._build_dynamics()
+            self._build_error_model()
+        trained = [parameter for parameter in self.dynamics.parameters() if parameter.requires_grad]
+        self.add_optimizer("dynamics", trained, c.dynamics_lr)
+        self.register_buffer("versions", torch.zeros((), dtype=torch.int64))
+
+    def _build_dynamics(self) -> DynamicsModel | RandomTargetModel:
+        """f."""
+        return self._dynamics_network()
+
+    def _dynamics_network(self, sigmoid: bool | None = None) -> DynamicsModel:
+        """f as the paper has it; with a sigmoid where the targets are pixels in [0, 1], unless told otherwise."""
+        c, spaces = self.config, self.spaces
+        pixels = self.experience.input.moments is None and spaces.bounded_image
+        return DynamicsModel(
+            spaces,
+            hidden=c.dynamics_hidden,
+            features=c.features,
+            act=c.activation if spaces.kind != "vector" else "relu",
+            skip=c.dynamics_skip,
+            delta=c.predict == "delta",
+            squash=pixels if sigmoid is None else sigmoid,
+        )
+
+    def _build_error_model(self) -> None:
+        """What says how large the error was, after f and from the same random stream."""
+        raise NotImplementedError
+
+    @property
+    def buffer(self) -> TransitionBuffer:
+        """B."""
+        return self.experience.buffer
+
+    def mse(self, batch: Transitions) -> Tensor:
+        """Error of the present f on every transition, (T, N); 0 until it has its final scale."""
+        return self.experience.each(self._errors, batch)
+
+    def _errors(self, rows: Prepared) -> Tensor:
+        return self.dynamics.errors(*successor(rows))
+
+    def _fit_dynamics(self, batches: Minibatches) -> Tensor:
+        """f on B by MSE."""
+        loss = self.experience.fit(regression(self.dynamics, successor), self.optimizer("dynamics"), batches)
+        self.versions += 1
+        return loss
+
+    @torch.no_grad()
+    def _raise_floor(self, share: float) -> None:
+        """Add a share of the median error of predicting the mean of what came so far."""
+        slots = self.buffer.last(len(self.buffer))
+        slots = slots[fixed_sample(len(slots), SPREAD).to(slots.device)]
+        seen = self.experience.at(slots, lambda rows: rows.x_next).flatten(1)
+        self.floor += share * (seen - seen.mean(0)).square().mean(1).median()
+
+
+def _default_capacity(spaces: Spaces, rollout: int) -> int:
+    row = 2 * math.prod(spaces.obs_shape) * spaces.obs_dtype.itemsize + 64
+    return max(rollout, min(64 * rollout, 65_536, 512 * 2**20 // row))
