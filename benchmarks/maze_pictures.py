@@ -58,7 +58,7 @@ def write(folder: Path, name: str, picture: Picture) -> None:
     print(f"{target}: {picture.shape[1]} x {picture.shape[0]}")
 
 
-def television() -> Picture:
+def noise_images() -> Picture:
     from lpm.data import cifar10
 
     return np.asarray(cifar10("test").images[:64])
@@ -71,7 +71,7 @@ def noise_rows() -> list[list[Picture]]:
     conditions: tuple[dict[str, Any], ...] = (
         {"noise": "none"},
         {"noise": "state"},
-        {"noise": "action", "images": television()},
+        {"noise": "action", "images": noise_images()},
     )
     for settings in conditions:
         envs = NMazeVector(1, **settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import importlib.util
 import io
 import math
 import os
@@ -121,9 +122,10 @@ def download(addresses: Sequence[str], checksums: Mapping[str, str], folder: Pat
     try:
         import pooch
         import requests
-        import tqdm  # noqa: F401  (pooch draws its progress bar with it)
     except ImportError as error:
-        raise missing_package(error.name or "pooch") from error
+        raise missing_package("pooch") from error
+    if importlib.util.find_spec("tqdm") is None:  # pooch draws its progress bar with it
+        raise missing_package("tqdm")
     pooch.get_logger().setLevel("ERROR")  # the progress bar and our own error say enough
     problems = []
     for address in addresses:
