@@ -14,9 +14,7 @@ AGENTS_OWN = {"heads": "value_heads", "episodic": "episodic_bonus"}
 
 def current_tables(tables: Mapping[str, Any]) -> dict[str, Any]:
     """The tables of a `config.toml`."""
-    settings = current_settings(
-        {"bonus": tables["run"]["bonus"], "fields": tables.get("bonus", {}), "config": tables}
-    )
+    settings = current_settings({"bonus": tables["run"]["bonus"], "fields": tables.get("bonus", {}), "config": tables})
     now: dict[str, Any] = settings["config"]
     policy = {"policy": settings["policy"]} if "policy" in settings else {}
     return {**now, "run": {**now["run"], "bonus": settings["bonus"], **policy}, "bonus": settings["fields"]}

@@ -21,7 +21,7 @@ from lpm import data
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.envs.mnist import Batch, Kind, NoisyMNIST
+from lpm.data.noisy_mnist import Batch, Kind, NoisyMNIST
 from lpm.experiments.evidence import Claim, Curve, Evidence, PaperNumber, Score
 from lpm.experiments.experiment import Experiment, Method
 from lpm.sweeps import Result, Tick

@@ -1,7 +1,7 @@
 """Noisy MNIST: one-step transitions, half of them learnable and half pure noise (the paper's first experiment).
 
 A 0 is followed by the same image. A 1 is followed by a random image of a digit from 2 to 9. There are no actions
-and no episodes, so this is a source of batches rather than a Gymnasium environment.
+and no episodes: this is a source of batches, not a Gymnasium environment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lpm.data import ImageSet
+from lpm.data.images import ImageSet
 
 Kind = Literal["mixed", "deterministic", "stochastic"]
 SHARE_OF_NOISE: dict[Kind, float] = {"mixed": 0.5, "deterministic": 0.0, "stochastic": 1.0}

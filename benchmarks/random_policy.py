@@ -1,6 +1,6 @@
 """The random-policy reference: what uniform random actions reach. A method means something only above it.
 
-    python -m lpm.envs.reference results/random_policy --table docs/random_policy.md
+    python benchmarks/random_policy.py results/random_policy --table docs/random_policy.md
 
 runs every environment and condition that can run here, writes one JSON file per environment and seed, skips those
 that exist, and makes the table from the files.
@@ -17,7 +17,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from lpm.envs.atari_games import rooms_of
+from lpm.envs.atari_ram import rooms_of
 from lpm.envs.catalogue import EnvEntry, find_env, list_envs
 from lpm.envs.coverage import Coverage
 from lpm.files import write_atomic
@@ -27,16 +27,30 @@ SEEDS = 10
 _CHECKPOINTS = 10
 
 
+def rows_and_steps(entry: EnvEntry) -> tuple[int, int]:
+    """Rows stepped together, and steps summed over them."""
+    if entry.id == "lpm/Atari-v0":
+        return 8, 8_000
+    return (16 if entry.id == "lpm/LavaCrossing-v0" else 1), 50_000
+
+
+def settings_of(entry: EnvEntry) -> dict[str, Any]:
+    """The entry's settings; mazes are drawn small, unless it depends on the size whether a frame shows noise."""
+    small = entry.id == "lpm/NMaze-v0" and entry.settings["noise"] != "state"
+    return {**entry.settings, **({"width": 16, "height": 12} if small else {})}
+
+
 def run_reference(entry: EnvEntry, seed: int, steps: int | None = None) -> dict[str, Any]:
     """Random actions in one environment for one seed; steps count real transitions over all rows."""
-    total = steps or entry.steps
-    settings = {**entry.settings, **entry.unseen}
-    env = gym.make_vec(entry.id, num_envs=entry.num_envs, **settings)
+    num_envs, total = rows_and_steps(entry)
+    total = steps or total
+    settings = settings_of(entry)
+    env = gym.make_vec(entry.id, num_envs=num_envs, **settings)
     env.action_space.seed(seed)
     num_cells = int(getattr(env, "num_cells", 0))
     coverage = Coverage(num_cells) if num_cells else None
     # Row i is seeded with the first seed + i; the factor keeps the rows of different runs apart.
-    _, info = env.reset(seed=seed * entry.num_envs)
+    _, info = env.reset(seed=seed * num_envs)
     if coverage is not None:
         coverage.add(info["cell"])
     marks = [round(total * k / _CHECKPOINTS) for k in range(1, _CHECKPOINTS + 1)]
@@ -66,7 +80,7 @@ def run_reference(entry: EnvEntry, seed: int, steps: int | None = None) -> dict[
         "settings": settings,
         "seed": seed,
         "steps": done_steps,
-        "num_envs": entry.num_envs,
+        "num_envs": num_envs,
         "noise_share": noise_steps / done_steps,
         "episodes": len(returns),
         "mean_return": float(np.mean(returns)) if returns else None,
@@ -107,7 +121,8 @@ def table(folder: Path) -> str:
         "Uniform random actions in every environment and condition: mean ± standard deviation over seeds, with the",
         "range in brackets. A method means something only above these numbers. *Cells* are visited coverage cells,",
         "*noise* is the share of steps that show noise, *return* is per finished episode. Made by",
-        "`python -m lpm.envs.reference results/random_policy --table docs/random_policy.md` from the files there.",
+        "`python benchmarks/random_policy.py results/random_policy --table docs/random_policy.md` from the files",
+        "there.",
         "",
         "| environment | steps × seeds | cells visited | of | noise | return | other |",
         "|---|---|---|---|---|---|---|",
