@@ -13,13 +13,12 @@ from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.buffers import Columns, fixed_sample
+from lpm.nn.buffers import Columns, TransitionBuffer, fixed_sample
 from lpm.nn.dynamics import DynamicsModel
 from lpm.nn.experience import Experience, Minibatches, Prepared, regression, successor
 from lpm.nn.inputs import Normalise
 from lpm.nn.networks import Activation
 from lpm.nn.random_target import RandomTargetModel
-from lpm.nn.replay import TransitionBuffer
 from lpm.nn.seeding import seeded
 
 SPREAD = 512  # rows at most that the relative floor is measured on

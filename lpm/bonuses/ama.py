@@ -14,8 +14,8 @@ from lpm.bonuses._learner import Learner
 from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.core.registry import register
 from lpm.core.transitions import Transitions
+from lpm.nn.dynamics import GaussianDynamicsModel
 from lpm.nn.experience import Experience, Prepared
-from lpm.nn.gaussian import GaussianDynamicsModel
 from lpm.nn.networks import Activation
 from lpm.nn.seeding import seeded
 

@@ -13,7 +13,7 @@ from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.core.registry import register
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience
-from lpm.nn.features import InverseFeatures
+from lpm.nn.inverse import InverseFeatures
 from lpm.nn.memory import embed_episodes, episode_starts
 from lpm.nn.seeding import seeded
 

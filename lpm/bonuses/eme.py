@@ -14,7 +14,6 @@ from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.core.registry import register
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.buffers import RingBuffer
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Encoder
 from lpm.nn.seeding import seeded
@@ -106,12 +105,12 @@ class EME(Learner):
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
-        capacity = self.rollout
-        self.experience = Experience(spaces, capacity, config.normalise, warmup=config.warmup)
-        # same capacity and order as the experience: a row has the same slot in both
-        self.outcomes = RingBuffer(
-            capacity,
-            {
+        self.experience = Experience(
+            spaces,
+            self.rollout,
+            config.normalise,
+            warmup=config.warmup,
+            columns={
                 "reward": ((), torch.float32),
                 "policy": ((spaces.policy_width,), torch.float32),
                 "terminated": ((), torch.bool),
@@ -135,8 +134,7 @@ class EME(Learner):
         rows = batch.rows()
         assert rows.reward is not None
         assert rows.policy is not None
-        self.experience.observe(batch)
-        self.outcomes.push(reward=rows.reward, policy=rows.policy, terminated=batch.terminated[batch.valid])
+        self.experience.observe(batch, reward=rows.reward, policy=rows.policy, terminated=batch.terminated[batch.valid])
 
     def _bonus(self, rows: Prepared) -> Tensor:
         psi, psi_next = self.psi(torch.cat([rows.x, rows.x_next])).chunk(2)
@@ -152,11 +150,11 @@ class EME(Learner):
 
     # ---- learning -----------------------------------------------------------------------------------------
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
-        slots = self.outcomes.last(self.experience.buffer.fresh)
-        parts: list[Tensor] = []
+        slots, parts = self.experience.fresh, []
 
         def loss(rows: Prepared) -> Tensor:
-            reward, policy, terminated = (self.outcomes[n][slots[rows.index]] for n in self.outcomes.fields)
+            stored = (self.experience.buffer[column] for column in ("reward", "policy", "terminated"))
+            reward, policy, terminated = (column[slots[rows.index]] for column in stored)
             psi = self.psi(rows.x)
             metric = self._metric_loss(rows, psi, reward, policy, terminated, generator)
             ensemble = self._ensemble_loss(psi.detach(), rows.code, reward, generator)

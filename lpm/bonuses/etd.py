@@ -7,22 +7,21 @@ the smallest distance from any state of the present episode to the new one.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from lpm.bonuses._learner import Learner
 from lpm.bonuses._settings import expect, expect_at_least, expect_choice
-from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.buffers import minibatches
-from lpm.nn.inputs import ObservationInput, in_chunks
+from lpm.nn.experience import Experience, Prepared
+from lpm.nn.inputs import in_chunks
 from lpm.nn.memory import EpisodicMemory, embed_episodes
 from lpm.nn.quasimetric import QuasimetricModel, contrastive_loss, last_of_segment, mrn_distance, truncated_geometric
-from lpm.nn.replay import TransitionBuffer
 from lpm.nn.seeding import seeded
 
 MEMORY_BYTES = 128 * 2**20
@@ -71,7 +70,7 @@ class ETDConfig:
 
 
 @register("etd")
-class ETD(IntrinsicReward):
+class ETD(Learner):
     """Episodic temporal distance: how far the new state is from every state of the present episode."""
 
     Config = ETDConfig
@@ -81,8 +80,15 @@ class ETD(IntrinsicReward):
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
-        standard = config.normalise == "standard" or (config.normalise == "auto" and spaces.kind == "vector")
-        self.input = ObservationInput(spaces, "standard" if standard else "none", clip=5.0 if standard else None)
+        self.experience = Experience(
+            spaces,
+            self.rollout,
+            config.normalise,
+            clip=5.0,
+            frozen=False,
+            next_only=True,
+            columns={"env": ((), torch.int64), "done": ((), torch.bool)},
+        )
         with seeded(self.generator):
             self.model = QuasimetricModel(
                 spaces,
@@ -97,8 +103,6 @@ class ETD(IntrinsicReward):
         self.kept: EpisodicMemory | None = None
         if config.memory == "observations":
             self.kept = EpisodicMemory(self.num_envs, size, spaces.obs_shape, spaces.obs_dtype)
-        columns = {"env": ((), torch.int64), "done": ((), torch.bool)}
-        self.buffer = TransitionBuffer(spaces, self.rollout, columns)
 
     # ---- collection ---------------------------------------------------------------------------------------
     def _score(self, batch: Transitions) -> Tensor:
@@ -111,9 +115,8 @@ class ETD(IntrinsicReward):
         reward = self._run(batch, self.memory)
         if self.kept is not None:
             self.kept.visit(batch, batch.obs, batch.next_obs)
-        self.input.observe(batch.next_obs[batch.valid])
         env = torch.arange(self.num_envs, device=batch.device).expand(batch.shape)
-        self.buffer.observe(batch, env=env[batch.valid], done=batch.done[batch.valid])
+        self.experience.observe(batch, env=env[batch.valid], done=batch.done[batch.valid])
         return reward
 
     def _run(self, batch: Transitions, memory: EpisodicMemory) -> Tensor:
@@ -130,31 +133,26 @@ class ETD(IntrinsicReward):
         return memory.visit(batch, first, following, nearest)
 
     def _embed(self, obs: Tensor) -> Tensor:
-        return self.model.embed(self.input(obs))
+        return self.model.embed(self.experience.input(obs))
 
     # ---- learning -----------------------------------------------------------------------------------------
-    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        if self.buffer.fresh == 0:
-            return {}
-        c = self.config
-        self.input.commit()
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
+        c, hits = self.config, []
         slots, last = self._episodes()
-        row = torch.arange(len(slots), device=slots.device)
-        losses, hits = [], []
-        for index in minibatches(len(slots), c.batch_size, c.epochs * max(1, len(slots) // c.batch_size), generator):
-            uniform = torch.rand(len(index), generator=generator, dtype=torch.float64).to(slots.device)
-            index = index.to(slots.device)
-            ahead = truncated_geometric(last[index] - row[index] + 1, c.discount, uniform)
-            x = self.input(self.buffer["obs"][slots[index]])
-            y = self.input(self.buffer["next_obs"][slots[index + ahead - 1]])
-            energy = self.model.energies(x, y)
-            loss = contrastive_loss(energy, c.logsumexp_weight)
-            self.descend("model", loss)
-            losses.append(loss.detach())
-            hits.append((energy.detach().argmax(1) == torch.arange(len(index), device=energy.device)).float().mean())
-        self.buffer.mark()
+
+        def loss(rows: Prepared) -> Tensor:
+            uniform = torch.rand(len(rows.index), generator=generator, dtype=torch.float64).to(slots.device)
+            ahead = truncated_geometric(last[rows.index] - rows.index + 1, c.discount, uniform)
+            future = self.experience.buffer["next_obs"][slots[rows.index + ahead - 1]]
+            energy = self.model.energies(rows.x, self.experience.input(future))
+            own = torch.arange(len(energy), device=energy.device)
+            hits.append((energy.detach().argmax(1) == own).float().mean())
+            return contrastive_loss(energy, c.logsumexp_weight)
+
+        batches = replace(self.experience.passes(c.batch_size, c.epochs, generator), slots=slots)
+        value = self.experience.fit(loss, self.optimizer("model"), batches)
         self._embed_memory()
-        return {"contrastive_loss": torch.stack(losses).mean(), "contrastive_accuracy": torch.stack(hits).mean()}
+        return {"contrastive_loss": value, "contrastive_accuracy": torch.stack(hits).mean()}
 
     def _episodes(self) -> tuple[Tensor, Tensor]:
         """Slots of what came since the last update, by environment and then time, and each row's last row.
@@ -162,10 +160,10 @@ class ETD(IntrinsicReward):
         The last row is that of the same episode, so that positives never come from the next one. Every row has a
         future: at least its own successor.
         """
-        slots = self.buffer.last(self.buffer.fresh)
-        slots = slots[torch.argsort(self.buffer["env"][slots], stable=True)]
-        env = self.buffer["env"][slots]
-        ends = self.buffer["done"][slots].clone()
+        slots, buffer = self.experience.fresh, self.experience.buffer
+        slots = slots[torch.argsort(buffer["env"][slots], stable=True)]
+        env = buffer["env"][slots]
+        ends = buffer["done"][slots].clone()
         ends[:-1] |= env[1:] != env[:-1]
         return slots, last_of_segment(ends)
 

@@ -21,12 +21,11 @@ from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.core.registry import register
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.buffers import minibatches
+from lpm.nn.buffers import TransitionBuffer, minibatches
 from lpm.nn.dynamics import ErrorModel
 from lpm.nn.experience import Minibatches, Prepared, regression
 from lpm.nn.networks import Encoder
 from lpm.nn.random_target import RandomTargetErrorModel
-from lpm.nn.replay import TransitionBuffer
 
 
 @dataclass(frozen=True)

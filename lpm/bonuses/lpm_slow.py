@@ -3,8 +3,7 @@
 γ-Progress (Kim et al. 2020, Active World Model Learning with Progress Curiosity, arXiv 2007.07853) has the same idea:
 its old model's weights are an exponential average of the new one's, and it pays the difference of their losses. Here
 the logarithms of the errors are compared, above a floor that is measured on the data, so that all scales of error
-count alike and what is learnt well enough stops paying; and the copy starts as the untrained f, so that a place never
-seen pays what f has learnt to say about it.
+count alike and what is learnt well enough stops paying; and the copy starts as the untrained f.
 """
 
 from __future__ import annotations

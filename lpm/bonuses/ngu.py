@@ -12,7 +12,7 @@ from lpm.bonuses._settings import expect, expect_at_least
 from lpm.core.registry import register
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
-from lpm.nn.features import InverseFeatures
+from lpm.nn.inverse import InverseFeatures
 from lpm.nn.memory import EpisodicMemory, embed_episodes, nearest_squares
 from lpm.nn.random_target import RandomTargetModel
 from lpm.nn.seeding import seeded

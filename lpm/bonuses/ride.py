@@ -14,8 +14,8 @@ from lpm.bonuses._settings import expect_at_least, expect_choice
 from lpm.core.registry import register
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
-from lpm.nn.features import InverseFeatures
 from lpm.nn.hashing import episode_counts
+from lpm.nn.inverse import InverseFeatures
 from lpm.nn.memory import EpisodicMemory
 from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedForward

@@ -1,4 +1,4 @@
-"""Preallocated ring buffers whose whole state is in `state_dict`."""
+"""Preallocated ring buffers whose whole state is in `state_dict`, and which of their rows are looked at."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
+
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
 
 Columns = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
 """Name to the shape and dtype of a row."""
@@ -75,6 +78,47 @@ class RingBuffer(nn.Module):
         """Slots of the newest `count` rows (or as many as there are), oldest first."""
         count = min(count, len(self))
         return torch.arange(self.total - count, self.total, device=self.pushed.device) % self.capacity
+
+
+class TransitionBuffer(RingBuffer):
+    """Valid transitions in raw form (images as uint8), with extra columns if named; knows what is new since `mark`."""
+
+    marked: Tensor
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        capacity: int,
+        extra: Columns | None = None,
+    ) -> None:
+        observation = (spaces.obs_shape, spaces.obs_dtype)
+        fields = {
+            "obs": observation,
+            "action": (spaces.action_shape, spaces.action_dtype),
+            "next_obs": observation,
+            **(extra or {}),
+        }
+        super().__init__(capacity, fields)
+        self.register_buffer("marked", torch.zeros((), dtype=torch.int64))
+
+    def observe(self, batch: Transitions, **extra: Tensor) -> int:
+        """Append the valid transitions of a block, with extra columns given per valid row; return how many."""
+        rows = batch.rows()
+        self.push(obs=rows.obs, action=rows.action, next_obs=rows.next_obs, **extra)
+        return rows.obs.shape[0]
+
+    @property
+    def fresh(self) -> int:
+        """How many transitions were observed since the last `mark`."""
+        return self.total - int(self.marked)
+
+    def mark(self) -> None:
+        """Everything so far has been learnt from."""
+        self.marked.copy_(self.pushed)
+
+    def rows(self, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Raw (obs, action, next_obs) of the given slots."""
+        return self["obs"][slots], self["action"][slots], self["next_obs"][slots]
 
 
 def fixed_sample(count: int, most: int) -> Tensor:

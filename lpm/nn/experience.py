@@ -14,10 +14,9 @@ from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.buffers import Columns, minibatches
+from lpm.nn.buffers import Columns, TransitionBuffer, minibatches
 from lpm.nn.fused import Layer, least_squares
 from lpm.nn.inputs import Normalise, ObservationInput, in_chunks
-from lpm.nn.replay import TransitionBuffer
 
 CHUNK = 1024
 """Rows that are preprocessed at a time, unless they have very many numbers: bounds the memory that images take."""

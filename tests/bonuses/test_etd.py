@@ -137,9 +137,9 @@ def test_positives_stay_inside_their_episode_whatever_the_blocks() -> None:
     bonus.step(block[2:])
     slots, last = bonus._episodes()
     # environment 0: rows 0-2 end at the done step, the filler is gone, rows 4-5 form the next episode
-    assert bonus.buffer["env"][slots].tolist() == [0] * 5 + [1] * 6
+    assert bonus.experience.buffer["env"][slots].tolist() == [0] * 5 + [1] * 6
     assert last.tolist() == [2, 2, 2, 4, 4] + [10] * 6
-    assert torch.equal(bonus.buffer["next_obs"][slots[2]], states[3, 0])
+    assert torch.equal(bonus.experience.buffer["next_obs"][slots[2]], states[3, 0])
 
 
 def test_a_constant_encoder_has_loss_log_b() -> None:

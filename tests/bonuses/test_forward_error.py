@@ -39,7 +39,7 @@ def test_a_constant_environment_pays_nothing_in_the_end() -> None:
 def test_equals_the_error_that_lpm_takes_the_logarithm_of() -> None:
     settings = {"num_envs": 3, "rollout_steps": 8, "seed": 3}
     plain = lpm.make("forward_error", VECTOR, normalise="none", **settings)
-    other = lpm.make("lpm", VECTOR, variant="paper", queue_size=1, gate_full=False, **settings)
+    other = lpm.make("lpm", VECTOR, variant="paper", queue_size=1, **settings)
     other.dynamics.load_state_dict(plain.dynamics.state_dict())
     block = random_block(VECTOR, seed=1)
     reward = plain.score(block)

@@ -30,7 +30,7 @@ def e3b(bonus: Bonus, memory: Memory, o: Tensor, o_next: Tensor) -> float:
 
 
 def etd(bonus: Bonus, memory: Memory, o: Tensor, o_next: Tensor) -> float:
-    y = bonus.model.embed(bonus.input(o_next))[0]
+    y = bonus.model.embed(bonus.experience.input(o_next))[0]
     half = len(y) // 2
     distances = [
         max(float((x[:half] - y[:half]).max()), 0.0) + math.sqrt(float((x[half:] - y[half:]).square().sum()) + 1e-8)
@@ -79,7 +79,7 @@ def ngu(bonus: Bonus, memory: Memory, o: Tensor, o_next: Tensor) -> float:
 def first(bonus: Bonus, name: str, o: Tensor) -> Any:
     """What an episode remembers of its first observation."""
     if name == "etd":
-        return bonus.model.embed(bonus.input(o))[0]
+        return bonus.model.embed(bonus.experience.input(o))[0]
     if name in ("e3b", "ngu"):
         phi = bonus.model(bonus.experience.input(o))[0]
         return phi.double() if name == "e3b" else phi
