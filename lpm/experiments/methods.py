@@ -19,6 +19,11 @@ PAPER: dict[str, Method] = {
 }
 """The methods of the paper's experiments."""
 
+OURS: dict[str, Method] = {
+    "lgn": Method("LGN", "lgn"),
+}
+"""The bonus to use; drawn first."""
+
 ADDED: dict[str, Method] = {
     "lpm-exp": Method("LPM (exp)", "lpm_release", {"form": "exp"}),
     "lpm-slow": Method("LPM, slow copy", "lpm_slow"),
@@ -33,4 +38,4 @@ ADDED: dict[str, Method] = {
 """What the paper does not have: the release's reward form, error models that start from f's prior, other
 learning-progress bonuses, and the two floors."""
 
-ALL: dict[str, Method] = {**PAPER, **ADDED}
+ALL: dict[str, Method] = {**OURS, **PAPER, **ADDED}

@@ -133,18 +133,18 @@ def test_a_curve_may_have_no_value_yet(tmp_path):
 def test_mixed_settings_of_one_method_keep_the_larger_group(tmp_path):
     for seed in range(3):
         write(tmp_path, result(seed=seed))
-    odd = write(tmp_path, result(seed=3, fields={"lr": 0.1}))
+    odd = write(tmp_path, result(seed=3, fields={"dynamics_lr": 0.1}))
     loaded = load([tmp_path], KNOWN)
     assert only(loaded) == [("plain", "lpm", seed) for seed in range(3)]
     (warning,) = loaded.groups[0].warnings
     assert str(odd) in warning
-    assert 'fields: {} / {"lr": 0.1}' in warning
+    assert 'fields: {} / {"dynamics_lr": 0.1}' in warning
     assert "the largest group is kept (3 runs)" in warning
 
 
 def test_mixed_settings_without_a_larger_group_keep_none(tmp_path):
     write(tmp_path, result(seed=0))
-    write(tmp_path, result(seed=1, fields={"lr": 0.1}))
+    write(tmp_path, result(seed=1, fields={"dynamics_lr": 0.1}))
     write(tmp_path, result("rnd"))
     loaded = load([tmp_path], KNOWN)
     assert only(loaded) == [("plain", "rnd", 0)]
