@@ -15,9 +15,9 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from lpm.agents import Agent, MixerConfig, NonFiniteError
+from lpm.commands.terminal import INTERRUPTED, terminal
 from lpm.core.registry import configure
 from lpm.runs.checkpoint import CheckpointError
 from lpm.runs.config import PRESETS, RunConfig, nearest
@@ -29,9 +29,6 @@ DESCRIPTION = """Train an agent on task reward plus bonus.
 
 Settings of the environment are given as --env.NAME VALUE, for example --env.noise True. Which --ppo.*, --a2c.* and
 --bonus.* options there are follows from --algo and --bonus: name these before asking for --help."""
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
 
 
 @dataclass(frozen=True)
@@ -178,9 +175,9 @@ def _config(given: Any, choices: _Choices, saved: RunConfig | None, env: dict[st
 
 # ---- training -------------------------------------------------------------------------------------------------
 def _train(config: RunConfig, out: Path, options: TrainOptions, resume: bool) -> int:
-    console = Console()
+    console = terminal()
     again = f"lpm train --out {out} --resume"
-    console.print(f"{config.env_id}, {config.algo} + {config.bonus}, seed {config.seed}, into {out}", highlight=False)
+    console.print(f"{config.env_id}, {config.algo} + {config.bonus}, seed {config.seed}, into {out}")
     try:
         with _Display(console, config.steps) as display:
             outcome = train(config, out, options, resume=resume, say=display.say, on_cycle=display.show)
@@ -190,9 +187,10 @@ def _train(config: RunConfig, out: Path, options: TrainOptions, resume: bool) ->
     except CheckpointError as error:
         print(f"lpm train: {error}\nWhen this is mended: {again}", file=sys.stderr)
         return 1
-    console.print(_summary(outcome, out))
+    for name, value in _summary(outcome, out).items():
+        console.print(f"{name:<13} {value}")
     if outcome.status == "interrupted":
-        console.print(f"Interrupted at step {outcome.steps:,}, and saved. Go on with: {again}", highlight=False)
+        console.print(f"Interrupted at step {outcome.steps:,}, and saved. Go on with: {again}")
         return INTERRUPTED
     return 0
 
@@ -226,7 +224,7 @@ class _Display:
 
     def say(self, line: str) -> None:
         """A line above the bar."""
-        self.console.print(line, highlight=False)
+        self.console.print(line)
 
     def show(self, agent: Agent, metrics: dict[str, float]) -> None:
         """After each update."""
@@ -240,7 +238,7 @@ class _Display:
         self.progress.update(self.task, completed=agent.steps, speed=f"{speed:,.0f}/s", numbers=numbers)
         if not self.console.is_terminal and now - self.said > self.quiet_seconds:
             self.said = now
-            self.console.print(f"step {agent.steps:,}  {speed:,.0f}/s  {numbers}", highlight=False)
+            self.console.print(f"step {agent.steps:,}  {speed:,.0f}/s  {numbers}")
 
 
 def _numbers(metrics: dict[str, float]) -> str:
@@ -253,11 +251,11 @@ def _numbers(metrics: dict[str, float]) -> str:
     return "  ".join(f"{label} {form.format(metrics[name])}" for label, name, form in shown if name in metrics)
 
 
-def _summary(outcome: Outcome, out: Path) -> Table:
-    table = Table(show_header=False, box=None)
-    table.add_row("status", outcome.status)
-    table.add_row("steps", f"{outcome.steps:,}")
-    table.add_row("time", f"{outcome.seconds:,.1f} s")
-    table.add_row("last metrics", _numbers(outcome.metrics) or "none yet")
-    table.add_row("look at it", f"lpm watch {out}")
-    return table
+def _summary(outcome: Outcome, out: Path) -> dict[str, str]:
+    return {
+        "status": outcome.status,
+        "steps": f"{outcome.steps:,}",
+        "time": f"{outcome.seconds:,.1f} s",
+        "last metrics": _numbers(outcome.metrics) or "none yet",
+        "look at it": f"lpm watch {out}",
+    }

@@ -89,7 +89,7 @@ class Experiment(Protocol):
         """What results of one scale show."""
 
 
-def load(name: str) -> Experiment:
+def load_experiment(name: str) -> Experiment:
     """An experiment by name."""
     if name not in EXPERIMENTS:
         raise ValueError(f"unknown experiment {name!r}{nearest(name, EXPERIMENTS)}")

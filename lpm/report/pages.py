@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lpm.experiments.evidence import Evidence
-from lpm.experiments.experiment import EXPERIMENTS, Experiment
-from lpm.experiments.experiment import load as load_experiment
+from lpm.experiments.experiment import EXPERIMENTS, Experiment, load_experiment
 from lpm.report.analysis import Analysis, analyse
 from lpm.report.html import write_page
-from lpm.report.load import Group, Run, load
+from lpm.report.results import Group, Run, read_results
 
 UNUSABLE = (ValueError, KeyError, TypeError, IndexError, AttributeError)
 """A file may have the right outline and still lack what its experiment needs."""
@@ -43,11 +42,11 @@ def write_pages(folders: Sequence[Path], out: Path, failures: Sequence[str] = ()
     `out` is the page, or a folder that gets an `index.html`. `failures` are runs that failed, in words. `figures` is
     a folder for figures and tables.
     """
-    loaded = load(folders, EXPERIMENTS)
-    warnings = [*(f"failed: {failure}" for failure in failures), *loaded.warnings]
+    found = read_results(folders, EXPERIMENTS)
+    warnings = [*(f"failed: {failure}" for failure in failures), *found.warnings]
     order = list(EXPERIMENTS)
     analyses = []
-    for group in sorted(loaded.groups, key=lambda g: (order.index(g.experiment), g.scale)):
+    for group in sorted(found.groups, key=lambda g: (order.index(g.experiment), g.scale)):
         try:
             analyses.append(analyse(_evidence(group)))
         except UNUSABLE as problem:

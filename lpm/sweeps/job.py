@@ -11,7 +11,7 @@ from typing import Any
 
 from lpm.files import write_atomic
 
-FORMAT = 1
+RESULT_FORMAT = 1
 """Of result files; a file with another number is refused."""
 
 Result = dict[str, Any]
@@ -57,9 +57,9 @@ def load_result(job: Job) -> Result | None:
         differing = sorted(k for k in {*settings, *job.settings} if settings.get(k) != _plain(job.settings).get(k))
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise ValueError(f"{job.path}: expected a result file, but it cannot be read ({problem}); delete it") from None
-    if version != FORMAT:
+    if version != RESULT_FORMAT:
         raise ValueError(
-            f"{job.path}: expected a result file of format {FORMAT}, got format {version!r}, written by another "
+            f"{job.path}: expected a result file of format {RESULT_FORMAT}, got format {version!r}, written by another "
             "version of lpm; use another --out or delete it"
         )
     if differing:
@@ -71,7 +71,7 @@ def load_result(job: Job) -> Result | None:
 
 def encode(job: Job, result: Result) -> bytes:
     """The content of the result file."""
-    whole = {"format": FORMAT, "settings": job.settings, **result}
+    whole = {"format": RESULT_FORMAT, "settings": job.settings, **result}
     # one line an entry: curves of hundreds of numbers stay small, and a difference can still be read
     lines = (f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in whole.items())
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()

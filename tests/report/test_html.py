@@ -13,10 +13,10 @@ import pytest
 from synthetic_evidence import hostile, mountain_car, png
 
 from lpm.experiments.evidence import Curve, Frame, Heatmap
-from lpm.report import html_sections
+from lpm.report import html
 from lpm.report.analysis import analyse
+from lpm.report.charts import Payload, shrink, slots, usable
 from lpm.report.html import page, write_page
-from lpm.report.html_data import Payload, shrink, slots, usable
 
 
 class Tree(HTMLParser):
@@ -175,7 +175,7 @@ def test_a_full_page_stays_small():
 
 
 def test_too_many_frames_are_left_out_and_counted(monkeypatch):
-    monkeypatch.setattr(html_sections, "FRAME_BYTES", len(png()) + 1)
+    monkeypatch.setattr(html, "FRAME_BYTES", len(png()) + 1)
     text = page([analyse(mountain_car())])
     assert len(Tree(text).all("img")) == 1
     assert "1 more left out" in text

@@ -161,6 +161,12 @@ def usable(heatmap: Heatmap) -> bool:
     return visits.ndim == 2 and seen.size > 0 and bool(np.isfinite(seen).all() and (seen >= 0).all())
 
 
+def log_range(grids: Sequence[Floats]) -> tuple[float, float]:
+    """Fewest and most visits of a visited cell: the ends of one colour scale for all grids."""
+    positive = np.concatenate([grid[grid > 0] for grid in grids])
+    return (float(positive.min()), float(positive.max())) if positive.size else (1.0, 1.0)
+
+
 def _rounded(values: Floats, digits: int = 4) -> list[float | None]:
     return [_round(float(v), digits) if math.isfinite(v) else None for v in values]
 

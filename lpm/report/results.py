@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lpm.sweeps import FORMAT, Result
+from lpm.sweeps import RESULT_FORMAT, Result
 
 OWN = ("seed", "method", "bonus", "fields")
 """Settings in which the runs of one condition may differ: the seed, and what makes the method."""
@@ -51,7 +51,7 @@ class Group:
 
 
 @dataclass
-class Loaded:
+class Found:
     """Everything found in the folders."""
 
     groups: list[Group]
@@ -61,7 +61,7 @@ class Loaded:
     """How many result files were looked at."""
 
 
-def load(folders: Sequence[Path], known: Collection[str]) -> Loaded:
+def read_results(folders: Sequence[Path], known: Collection[str]) -> Found:
     """Read every `runs/**/seed_<k>.json` under the folders; group by experiment and scale.
 
     `known` are the experiments that can be shown.
@@ -85,7 +85,7 @@ def load(folders: Sequence[Path], known: Collection[str]) -> Loaded:
         _drop_mixed(group)
         _drop_duplicates(group)
         _note_versions(group)
-    return Loaded([groups[key] for key in sorted(groups)], warnings, len(paths))
+    return Found([groups[key] for key in sorted(groups)], warnings, len(paths))
 
 
 def find(folders: Iterable[Path], warnings: list[str]) -> list[Path]:
@@ -111,9 +111,9 @@ def read(path: Path) -> Run:
         raise ValueError(f"not a complete JSON file ({problem})") from None
     if not isinstance(result, dict) or not isinstance(result.get("settings"), dict):
         raise ValueError("expected a result with settings")
-    version = result.get("format", FORMAT)
-    if version != FORMAT:
-        raise ValueError(f"expected format {FORMAT}, got {version!r}: written by another version of lpm")
+    version = result.get("format", RESULT_FORMAT)
+    if version != RESULT_FORMAT:
+        raise ValueError(f"expected format {RESULT_FORMAT}, got {version!r}: written by another version of lpm")
     settings = result["settings"]
     for key, kind in (("experiment", str), ("method", str), ("seed", int)):
         if not isinstance(settings.get(key), kind) or isinstance(settings.get(key), bool):
