@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from lpm.experiments.evidence import Claim, Evidence, PaperNumber, Score
 from lpm.report import statistics
+from lpm.report.families import in_order
 from lpm.report.statistics import Comparison, Estimate, Floats, Interval, Summary
 from lpm.report.text import signed_span, slug
 
@@ -132,11 +133,12 @@ class Analysis:
 
     @property
     def methods(self) -> dict[str, str]:
-        """Method to label, in the order of the evidence; those without a label last."""
+        """Method to label, in the order of the evidence, the recommended bonus first; those without a label last."""
         seen = [cell.score.method for cell in self.cells.values()] + [band.method for band in self.bands]
         present = {*seen, *(heatmap.method for heatmap in self.evidence.heatmaps)}
         known = {method: label for method, label in self.evidence.methods.items() if method in present}
-        return known | {method: method for method in seen if method not in known}
+        found = known | {method: method for method in seen if method not in known}
+        return {method: found[method] for method in in_order(found)}
 
     def metrics(self, kind: Literal["scores", "curves"]) -> dict[str, str]:
         """Metric to label of the scores or of the curves, the main one first."""

@@ -10,7 +10,8 @@ from typing import Any
 
 from lpm.files import write_atomic
 from lpm.report.analysis import Analysis, Cell
-from lpm.report.charts import slots, usable
+from lpm.report.charts import usable
+from lpm.report.families import looks
 from lpm.report.figures import draw_curves, draw_heatmaps, draw_scores, encoded
 from lpm.report.text import as_printed, decimals, markdown_table, plus_minus, slug, span
 
@@ -23,7 +24,7 @@ _LATEX = {
 
 def export(analyses: Sequence[Analysis], folder: Path) -> list[Path]:
     """Write everything of every experiment into `folder`; return the files."""
-    looks = slots(method for analysis in analyses for method in analysis.methods)
+    styles = looks(method for analysis in analyses for method in analysis.methods)
     written: list[Path] = []
 
     def write(name: str, content: bytes) -> None:
@@ -42,9 +43,9 @@ def export(analyses: Sequence[Analysis], folder: Path) -> list[Path]:
         for metric in analysis.metrics("scores"):
             write(f"{stem}-{slug(metric)}.tex", latex_table(analysis, metric).encode())
             write(f"{stem}-{slug(metric)}.md", markdown_scores(analysis, metric).encode())
-            draw(f"{stem}-{slug(metric)}-scores", draw_scores(analysis, metric, looks))
+            draw(f"{stem}-{slug(metric)}-scores", draw_scores(analysis, metric, styles))
         for metric in analysis.metrics("curves"):
-            draw(f"{stem}-{slug(metric)}-curves", draw_curves(analysis, metric, looks))
+            draw(f"{stem}-{slug(metric)}-curves", draw_curves(analysis, metric, styles))
         if any(usable(heatmap) for heatmap in analysis.evidence.heatmaps):
             draw(f"{stem}-visits", draw_heatmaps(analysis))
     return written

@@ -10,23 +10,25 @@ from typing import Any
 import numpy as np
 
 from lpm.report.analysis import Analysis, Band, Cell
-from lpm.report.charts import MAIN, log_range, usable
+from lpm.report.charts import log_range, usable
+from lpm.report.families import RECOMMENDED, Look
+from lpm.report.ranking import in_focus
 from lpm.report.statistics import Floats
 
 FORMATS = ("png", "svg", "pdf")
-_COLOURS = ("#0067b1", "#d55e00", "#00805a", "#b5438c", "#b98500", "#2fa3df", "#6a737c", "#7a1f4f")
 _DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1, 1.5)))
 
 
-def draw_curves(analysis: Analysis, metric: str, looks: Mapping[str, int]) -> Any:
-    """Mean and band of every method, a panel per condition."""
+def draw_curves(analysis: Analysis, metric: str, looks: Mapping[str, Look]) -> Any:
+    """Mean of every method, a panel per condition; those in focus have their colour and a band, the others are grey."""
     bands = [band for band in analysis.bands if band.metric == metric]
     conditions = analysis.conditions(band.condition for band in bands)
     figure, axes = _panels(list(conditions.values()))
+    focus = in_focus(analysis)
     for axis, condition in zip(axes, conditions, strict=True):
         for method, label in analysis.methods.items():
             for band in (b for b in bands if (b.condition, b.method) == (condition, method)):
-                _line(axis, band, _plain(label), _look(method, looks))
+                _line(axis, band, _plain(label), looks[method], method in focus)
         axis.set_xlabel(_plain(analysis.evidence.step_label))
     axes[0].set_ylabel(_plain(fill(analysis.metrics("curves")[metric], 32)))
     # from all panels: a method may have runs in one condition only
@@ -35,14 +37,14 @@ def draw_curves(analysis: Analysis, metric: str, looks: Mapping[str, int]) -> An
     return figure
 
 
-def draw_scores(analysis: Analysis, metric: str, looks: Mapping[str, int]) -> Any:
+def draw_scores(analysis: Analysis, metric: str, looks: Mapping[str, Look]) -> Any:
     """Seeds, mean, interval and the paper's number of every method, a panel per condition."""
     table = analysis.table(metric)
     figure, axes = _panels(list(table.conditions.values()), height=1.1 + 0.3 * len(table.methods))
     for axis, condition in zip(axes, table.conditions, strict=True):
         for row, method in enumerate(table.methods):
             if (condition, method) in table.cells:
-                _strip(axis, row, table.cells[condition, method], _look(method, looks)["color"])
+                _strip(axis, row, table.cells[condition, method], looks[method].colour)
         axis.set_yticks(range(len(table.methods)), [_plain(label) for label in table.methods.values()], fontsize=9)
         axis.set_ylim(len(table.methods) - 0.4, -0.6)
         axis.set_xlabel(_plain(fill(analysis.metrics("scores")[metric], 40)))
@@ -127,15 +129,20 @@ def _plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _look(method: str, looks: Mapping[str, int]) -> dict[str, Any]:
-    slot = looks[method]
-    return {"color": _COLOURS[slot % 8], "linestyle": _DASHES[slot // 8 % 3]}
-
-
-def _line(axis: Any, band: Band, label: str, look: Mapping[str, Any]) -> None:
-    axis.plot(band.steps, band.mean, label=label, linewidth=2.2 if band.method == MAIN else 1.4, **look)
-    if not np.isnan(band.low).all():
-        axis.fill_between(band.steps, band.low, band.high, color=look["color"], alpha=0.15, linewidth=0)
+def _line(axis: Any, band: Band, label: str, look: Look, focused: bool) -> None:
+    colour = look.colour if focused else "#b9bfc6"
+    width = (2.8 if band.method == RECOMMENDED else 2.0) if focused else 1.0
+    axis.plot(
+        band.steps,
+        band.mean,
+        label=label,
+        linewidth=width,
+        color=colour,
+        linestyle=_DASHES[look.dash],
+        zorder=2 + focused,
+    )
+    if focused and not np.isnan(band.low).all():
+        axis.fill_between(band.steps, band.low, band.high, color=colour, alpha=0.15, linewidth=0)
 
 
 def _strip(axis: Any, row: int, cell: Cell, colour: str) -> None:

@@ -16,9 +16,11 @@ import numpy as np
 from lpm import __version__
 from lpm.files import write_atomic
 from lpm.report.analysis import CLAIM_RULE, POINTS, VERDICT_RULE, Analysis
-from lpm.report.charts import KINDS, Payload, log_range, shrink, slots, usable
-from lpm.report.tables import chart, chip, claims, framed, heads, overall, panes, scores, table_cell
-from lpm.report.text import count_of, flatten, number
+from lpm.report.charts import KINDS, Payload, log_range, shrink, usable
+from lpm.report.families import FAMILIES, colours_css, family_of, looks
+from lpm.report.ranking import NOT_RANKED, RULE, in_focus, rank
+from lpm.report.tables import chart, chip, claims, fold, framed, heads, overall, panes, ranked, scores, table_cell
+from lpm.report.text import count_of, decimals, flatten, number
 
 TITLE = "Does the bonus survive the noise?"
 LEAD = (
@@ -36,22 +38,26 @@ def page(analyses: Sequence[Analysis], warnings: Sequence[str] = (), title: str 
     """The whole page as HTML."""
     curves = sum(len(analysis.bands) for analysis in analyses)
     payload = Payload(points=max(20, min(POINTS, PAGE_POINTS // max(curves, 1))))
+    first = _ranking(analyses, payload)
     sections = "".join(_section(analysis, payload) for analysis in analyses)
-    data = payload.json(slots(method for analysis in analyses for method in analysis.methods))
-    script, style = _asset("report.js"), _asset("report.css")
+    data = payload.json(looks(method for analysis in analyses for method in analysis.methods))
+    script, style = _asset("report.js"), f"{colours_css()}\n{_asset('report.css')}"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # The browser is told to run this one script and to fetch nothing.
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-    links = "".join(f'<a href="#{a.name}">{escape(a.evidence.name)}</a>' for a in analyses)
+    places = {**({"ranking": "Ranking"} if first else {}), "summary": "The paper"}
+    places |= {a.name: a.evidence.name for a in analyses}
+    links = "".join(f'<a href="#{name}">{escape(label)}</a>' for name, label in places.items())
+    names = {"folds": "Open all", "print": "Print", "theme": "Theme"}
+    buttons = "".join(f'<button type="button" class="{kind}">{label}</button>' for kind, label in names.items())
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<title>{escape(title)}</title><link rel="icon" href="data:,"><style>{style}</style></head><body>'
         f'<header class="top" id="top"><h1>{escape(title)}</h1><p class="lead">{escape(LEAD)}</p></header>'
-        f'<nav class="bar" aria-label="Experiments"><div class="links"><a href="#summary">Summary</a>{links}</div>'
-        '<button type="button" class="print">Print</button><button type="button" class="theme">Theme</button></nav>'
-        f"<main>{_summary(analyses, warnings)}{sections}</main>"
+        f'<nav class="bar" aria-label="Experiments"><div class="links">{links}</div>{buttons}</nav>'
+        f"<main>{first}{_summary(analyses, warnings)}{sections}</main>"
         f"<footer>Made by lpm {escape(__version__)} from per-seed result files. "
         "Seeds are the unit of every statistic.</footer>"
         f'<noscript><p style="text-align:center">The charts need JavaScript; the tables do not.</p></noscript>'
@@ -68,6 +74,34 @@ def write_page(path: Path, analyses: Sequence[Analysis], warnings: Sequence[str]
 
 def _asset(name: str) -> str:
     return (resources.files("lpm.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+# ---- the ranking ------------------------------------------------------------------------------------------------
+def _ranking(analyses: Sequence[Analysis], payload: Payload) -> str:
+    """Who leads over all experiments: a sentence, a picture, a table; nothing if nothing can be compared."""
+    ranking = rank(analyses)
+    if ranking is None:
+        return ""
+    titles = {a.name: a.evidence.name for a in analyses}
+    payload.labels["ranking"] = {place.method: place.label for place in ranking.places}
+    payload.focus["ranking"] = [place.method for place in ranking.places]
+    present = dict.fromkeys(family_of(place.method) for place in ranking.places)
+    key = "".join(
+        f'<span class="family"><i style="background:var(--{name})"></i>{escape(FAMILIES[name].label)}</span>'
+        for name in FAMILIES
+        if name in present
+    )
+    drawing = chart(payload.bars(ranking, ranking.sentence), "Score over all tasks, 0 the worst and 1 the best method")
+    left_out = f" Run in too few tasks to be ranked: {', '.join(ranking.left_out)}." if ranking.left_out else ""
+    other = [f"{a.evidence.name} ({NOT_RANKED[a.evidence.name]})" for a in analyses if a.evidence.name in NOT_RANKED]
+    apart = f" Not ranked: {', '.join(other)}." if other else ""
+    return (
+        f'<section id="ranking"><p class="eyebrow">Over {count_of(len(ranking.tasks), "task")}</p>'
+        f'<h2>{escape(ranking.title)}</h2><p class="verdict">{escape(ranking.sentence)}</p>'
+        f'<div class="families">{key}</div>{drawing}'
+        f"{fold('Every task', ranked(ranking, titles), True)}"
+        f'<p class="soft">{escape(RULE + left_out + apart)}</p></section>'
+    )
 
 
 # ---- the summary ------------------------------------------------------------------------------------------------
@@ -90,7 +124,8 @@ def _summary(analyses: Sequence[Analysis], warnings: Sequence[str]) -> str:
     )
     head = heads("experiment", "in the paper", "its numbers", "its claims")
     return (
-        f'<section id="summary"><div class="tiles">{tiles}</div>{caveat}{_warnings(warnings, "about the files")}'
+        f'<section id="summary"><h2>The paper, run again</h2><div class="tiles">{tiles}</div>{caveat}'
+        f"{_warnings(warnings, 'about the files')}"
         f"{framed('summary', head, ''.join(map(_summary_row, analyses)))}"
         "<details><summary>How the verdicts are reached</summary>"
         f"<p>{escape(VERDICT_RULE)}</p><p>{escape(CLAIM_RULE)}</p>"
@@ -146,30 +181,46 @@ def _warnings(warnings: Sequence[str], about: str = "") -> str:
 def _section(analysis: Analysis, payload: Payload) -> str:
     evidence = analysis.evidence
     payload.labels[analysis.name] = analysis.methods
+    payload.focus[analysis.name] = in_focus(analysis)
     low, high = analysis.seeds
     seeds = count_of(low, "seed") if low == high else f"{low} to {high} seeds"
     scale = f"{evidence.scale} scale" if evidence.scale else ""
     eyebrow = " · ".join(part for part in (evidence.place, scale, seeds if high else "no runs") if part)
+    versions = {f"version of {package}": str(version) for package, version in evidence.versions.items()}
     parts = [
         f'<section class="experiment" id="{analysis.name}"><p class="eyebrow">{escape(eyebrow)}</p>',
         f"<h2>{escape(evidence.title)}</h2>",
+        _best(analysis),
         *(f"<p>{escape(paragraph)}</p>" for paragraph in evidence.about),
         _warnings(analysis.warnings),
-        claims(analysis),
-        _curves(analysis, payload),
-        scores(analysis, payload),
-        overall(analysis, payload),
-        _heatmaps(analysis, payload),
-        _frames(analysis, payload),
-        _settings("Configuration", dict(flatten(evidence.settings))),
-        _settings("Versions", {str(k): str(v) for k, v in evidence.versions.items()}),
+        fold("Curves", _curves(analysis, payload), True),
+        fold("Scores", scores(analysis, payload), True),
+        fold("Claims of the paper", claims(analysis)),
+        fold("Over all conditions", overall(analysis, payload)),
+        fold("Where the agents went", _heatmaps(analysis, payload)),
+        fold("What the agent sees", _frames(analysis, payload)),
+        fold("Configuration and versions", _settings(dict(flatten(evidence.settings)) | versions)),
         "</section>",
     ]
     return "".join(parts)
 
 
+def _best(analysis: Analysis) -> str:
+    """The best method of every condition, by the first metric."""
+    metric, label = next(iter(analysis.metrics("scores").items()), ("", ""))
+    table = analysis.table(metric)
+    if len(table.methods) < 2:
+        return ""
+    found = []
+    for condition, name in table.conditions.items():
+        best = [table.methods[m] for (c, m), cell in table.cells.items() if c == condition and table.is_best(c, cell)]
+        shown = number(table.best[condition], decimals(None, table.best[condition]))
+        found.append(f"{name}: {' and '.join(best)} ({shown})" if name else f"{' and '.join(best)} ({shown})")
+    return f'<p class="verdict">Best in {escape(label)}: {escape("; ".join(found))}.</p>'
+
+
 def _legend(methods: Iterable[str]) -> str:
-    """A place for the buttons that hide and show methods."""
+    """A place for the buttons that colour, hide and show methods."""
     names = escape(json.dumps(list(methods)))
     return f'<div class="legend" role="group" aria-label="Methods shown" data-methods="{names}"></div>'
 
@@ -196,7 +247,8 @@ def _curves(analysis: Analysis, payload: Payload) -> str:
     note = "Mean over seeds; the band is its pointwise 95 % bootstrap interval."
     if any(band.seeds == 1 for band in analysis.bands):
         note += " A line without a band is a single seed."
-    return f'<h3>Curves</h3>{controls}{legend}{parts}<p class="soft">{note}</p>'
+    note += " A few methods have their colour; the others are grey until they are touched or clicked in the legend."
+    return f'{controls}{legend}{parts}<p class="soft">{note}</p>'
 
 
 def _heatmaps(analysis: Analysis, payload: Payload) -> str:
@@ -213,7 +265,11 @@ def _heatmaps(analysis: Analysis, payload: Payload) -> str:
                 continue
             label = analysis.methods.get(heatmap.method, heatmap.method)
             full = np.asarray(heatmap.visits)
-            reached = f"{int((full > 0).sum()):,} of {int((~np.isnan(full)).sum()):,} cells"
+            count, reach = int((full > 0).sum()), int((~np.isnan(full)).sum())
+            reached = f"{count:,} of {reach:,} cells by all seeds together"
+            own = analysis.cells.get(("cells", condition, heatmap.method))
+            if own is not None:
+                reached = f"{own.summary.mean:,.0f} cells per seed, {reached}"
             index = payload.heatmap(cells, low, high)
             figures.append(
                 f'<figure data-method="{escape(heatmap.method)}"><canvas class="heat" data-heat="{index}" role="img" '
@@ -222,9 +278,10 @@ def _heatmaps(analysis: Analysis, payload: Payload) -> str:
             )
         parts.append(f'<h4>{escape(name)}</h4><div class="maps">{"".join(figures)}</div>')
     return (
-        f'<h3>Where the agents went</h3><p class="soft">Visits per cell, averaged over seeds, one log scale for all: '
+        f'<p class="soft">Visits per cell, averaged over seeds, one log scale for all: '
         f'{number(low, 2 if low < 10 else 0)}<span class="ramp"></span>{number(high, 0)}. Grey: never visited; '
-        f"empty: out of reach. The count is of cells that at least one seed visited.</p>{''.join(parts)}"
+        "empty: out of reach. “By all seeds together” counts a cell that at least one seed visited; “per seed” is the "
+        f"mean of the seeds' own counts, as in the scores.</p>{''.join(parts)}"
     )
 
 
@@ -244,11 +301,11 @@ def _frames(analysis: Analysis, payload: Payload) -> str:
     if not figures and not dropped:
         return ""
     note = f'<p class="soft">{dropped} more left out to keep the page small.</p>' if dropped else ""
-    return f'<h3>What the agent sees</h3><div class="frames">{"".join(figures)}</div>{note}'
+    return f'<div class="frames">{"".join(figures)}</div>{note}'
 
 
-def _settings(title: str, settings: Mapping[str, str]) -> str:
+def _settings(settings: Mapping[str, str]) -> str:
     if not settings:
         return ""
     rows = "".join(f'<tr><th scope="row">{escape(k)}</th><td>{escape(v)}</td></tr>' for k, v in settings.items())
-    return f"<details><summary>{title}</summary><table><tbody>{rows}</tbody></table></details>"
+    return f'<table class="settings"><tbody>{rows}</tbody></table>'

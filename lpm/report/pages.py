@@ -11,6 +11,7 @@ from lpm.experiments.experiment import EXPERIMENTS, Experiment, load_experiment
 from lpm.report.analysis import Analysis, analyse
 from lpm.report.html import write_page
 from lpm.report.results import Group, Run, read_results
+from lpm.report.train_runs import find_train_runs, train_evidence
 
 UNUSABLE = (ValueError, KeyError, TypeError, IndexError, AttributeError)
 """A file may have the right outline and still lack what its experiment needs."""
@@ -37,7 +38,7 @@ class Pages:
 
 
 def write_pages(folders: Sequence[Path], out: Path, failures: Sequence[str] = (), figures: Path | None = None) -> Pages:
-    """Report all results under `folders`.
+    """Report all results of `lpm reproduce` and runs of `lpm train` under `folders`.
 
     `out` is the page, or a folder that gets an `index.html`. `failures` are runs that failed, in words. `figures` is
     a folder for figures and tables.
@@ -52,6 +53,7 @@ def write_pages(folders: Sequence[Path], out: Path, failures: Sequence[str] = ()
         except UNUSABLE as problem:
             what = f"{type(problem).__name__}: {problem}"
             warnings += [*group.warnings, f"{group.experiment} {group.scale}: left out: {what}".replace(" :", ":")]
+    analyses += [analyse(evidence) for evidence in train_evidence(find_train_runs(folders, warnings))]
     everything = (*warnings, *(w for a in analyses for w in a.warnings))
     if not analyses:
         return Pages(None, (), everything)

@@ -96,8 +96,11 @@ def find(folders: Iterable[Path], warnings: list[str]) -> list[Path]:
             warnings.append(f"{folder}: skipped: not a folder")
             continue
         here = sorted(p for p in folder.rglob("seed_*.json") if "runs" in p.absolute().parts[:-1] and p.is_file())
-        if not here:
-            warnings.append(f"{folder}: no result files (runs/**/seed_<k>.json) in it")
+        if not here and next(folder.rglob("config.toml"), None) is None:
+            warnings.append(
+                f"{folder}: no result files in it: neither of lpm reproduce (runs/**/seed_<k>.json) nor of lpm train "
+                "(config.toml)"
+            )
         for path in here:
             found.setdefault(path.resolve(), path)
     return list(found.values())

@@ -7,6 +7,7 @@ from html import escape
 
 from lpm.report.analysis import Analysis, Cell, ClaimResult
 from lpm.report.charts import KINDS, Payload
+from lpm.report.ranking import Ranking
 from lpm.report.text import as_printed, count_of, decimals, number, p_value, plus_minus, span
 
 
@@ -44,13 +45,19 @@ def chart(index: int, caption: str, detail: str = "", focus: bool = False) -> st
     return f'<figure class="chart" data-chart="{index}"{tab}><figcaption>{escape(caption)}{small}</figcaption></figure>'
 
 
+def fold(title: str, content: str, is_open: bool = False) -> str:
+    """A part of a section that can be closed; nothing if there is nothing in it. Print shows what is open."""
+    if not content:
+        return ""
+    return f'<details class="fold"{" open" if is_open else ""}><summary><h3>{title}</h3></summary>{content}</details>'
+
+
 def panes(
     kind: str, metrics: Mapping[str, str], content: Callable[[str, str], tuple[Sequence[str], str]], extra: str = ""
 ) -> tuple[str, str]:
     """Buttons that choose the metric, if there are several, with other controls; and what belongs to each metric.
 
-    `content` gives charts and the HTML below them. Only the first pane is shown until another is chosen; print shows
-    all.
+    `content` gives charts and the HTML below them. Only the first pane is shown until another is chosen.
     """
     buttons, parts = "", ""
     for index, (metric, label) in enumerate(metrics.items()):
@@ -64,13 +71,46 @@ def panes(
     return (f'<div class="controls">{tabs}{extra}</div>' if tabs or extra else ""), parts
 
 
+def ranked(ranking: Ranking, titles: Mapping[str, str]) -> str:
+    """The order of the methods, and each method's mean in every task; the darker, the nearer to the best."""
+    groups: dict[str, int] = {}
+    for task in ranking.tasks:
+        groups[task.section] = groups.get(task.section, 0) + 1
+    spans = "".join(
+        f'<th class="group" colspan="{count}"><a href="#{section}">{escape(titles[section])}</a></th>'
+        for section, count in groups.items()
+    )
+    head = heads("method", "score", "mean rank", "best in", *(escape(t.label or t.metric) for t in ranking.tasks))
+    rows = []
+    for index, place in enumerate(ranking.places):
+        interval = f"<small>{span(place.score.interval, 2)}</small>"
+        cells = [
+            table_cell("score", f'<span><span class="mean">{place.score.value:.2f}</span>{interval}</span>'),
+            table_cell("mean rank", f"<span>{place.rank:.1f}</span>"),
+            table_cell("best in", f"<span>{place.wins} of {place.tasks}</span>"),
+        ]
+        for task in ranking.tasks:
+            name = f"{titles[task.section]}: {task.label or task.metric}"
+            cells.append(_task_cell(name, task.means.get(place.method), task.scaled.get(place.method, 0.0)))
+        rows.append(f"<tr>{named(place.method, f'{index + 1}. {place.label}')}{''.join(cells)}</tr>")
+    return framed("ranked", f'<tr><th colspan="4"></th>{spans}</tr>{head}', "".join(rows))
+
+
+def _task_cell(label: str, mean: float | None, scaled: float) -> str:
+    if mean is None:
+        return table_cell(label, '<span class="soft">–</span>')
+    shade = f'<span class="shade{" top" if scaled == 1 else ""}" style="--share:{round(100 * scaled)}%">'
+    places = 0 if abs(mean) >= 100 else 1 if abs(mean) >= 10 else 2 if abs(mean) >= 1 else 3
+    return table_cell(label, f"<span>{shade}{number(mean, places)}</span></span>")
+
+
 def claims(analysis: Analysis) -> str:
     """What the paper says, tested."""
     if not analysis.claims:
         return ""
     rows = "".join(_claim_row(analysis, result) for result in analysis.claims)
     head = heads("What the paper says", "Verdict", "Difference", "P(better)", "p, corrected")
-    return f"<h3>Claims</h3>{framed('claims', head, rows)}"
+    return framed("claims", head, rows)
 
 
 def _claim_row(analysis: Analysis, result: ClaimResult) -> str:
@@ -110,18 +150,19 @@ def scores(analysis: Analysis, payload: Payload) -> str:
             here = [table.cells[condition, m] for m in table.methods if (condition, m) in table.cells]
             alt = f"{label}, {name}: seeds, mean and interval of {len(here)} methods"
             charts.append(chart(payload.strip(here, alt), name or label, label if name else ""))
-        return charts, _table(analysis, metric)
+        return charts, fold("The same as a table", _table(analysis, metric), True)
 
     controls, parts = panes("scores", metrics, content)
-    note = "Small dots: seeds. Large dot and bar: mean and its 95 % bootstrap interval."
+    note = "Every number is per seed. Small dots: seeds. Large dot and bar: mean and its 95 % bootstrap interval."
     if any(cell.score.paper for cell in analysis.cells.values()):
         note += (
             " Diamond: the paper's mean, dashed: its standard deviation. ✓ reproduced, ✗ not reproduced, ? undecided."
         )
     note += (
-        " In the table: mean ± sample standard deviation, bold the best; 95 % interval of the mean; interquartile mean."
+        " In the table: mean ± sample standard deviation, bold the best; 95 % interval of the mean; the interquartile "
+        "mean on hovering."
     )
-    return f'<h3>Scores</h3>{controls}{parts}<p class="soft">{note}</p>'
+    return f'{controls}{parts}<p class="soft">{note}</p>'
 
 
 def _table(analysis: Analysis, metric: str) -> str:
@@ -160,9 +201,9 @@ def _ours(cell: Cell) -> str:
     interval = f"95 %: {span(summary.mean_interval, places)}" if summary.mean_interval else "one seed: no interval"
     iqm_interval = f" ({span(summary.iqm_interval, places)})" if summary.iqm_interval else ""
     return (
-        f'<span><span class="mean">{plus_minus(summary.mean, summary.std, places)}</span>'
-        f"<small>{interval}</small><small>IQM {number(summary.iqm, places)}{iqm_interval}</small>"
-        f"<small>{count_of(summary.n, 'seed')}</small></span>"
+        f'<span title="interquartile mean {number(summary.iqm, places)}{iqm_interval}">'
+        f'<span class="mean">{plus_minus(summary.mean, summary.std, places)}</span>'
+        f"<small>{interval} · {count_of(summary.n, 'seed')}</small></span>"
     )
 
 
@@ -193,7 +234,7 @@ def overall(analysis: Analysis, payload: Payload) -> str:
     direction = ", turned round as less is better" if result.metric in analysis.evidence.lower_is_better else ""
     alt = f"Performance profiles of {len(result.iqm)} methods"
     return (
-        f'<h3>Over all conditions</h3><p class="soft">{escape(label)}, scaled in each of {len(result.conditions)} '
+        f'<p class="soft">{escape(label)}, scaled in each of {len(result.conditions)} '
         f"conditions so that the worst run is 0 and the best is 1{direction}. Interquartile mean over all runs with "
         "its stratified bootstrap interval, and the share of runs above each score: the higher, the better.</p>"
         f'<div class="charts">{chart(payload.profile(analysis, alt), "Share of runs above a score")}'

@@ -13,6 +13,7 @@ from lpm.experiments.evidence import Heatmap
 from lpm.report import figures as drawing
 from lpm.report.analysis import analyse
 from lpm.report.export import claims_csv, export, latex, latex_table, markdown_scores, scores_csv
+from lpm.report.families import looks
 
 
 def rows(text: str) -> list[dict[str, str]]:
@@ -120,7 +121,7 @@ def test_long_names_of_scores_do_not_run_into_each_other():
     metric = next(iter(evidence.metrics))
     long = "steps until the bonus stays below 5 % of its first value (never: all)"
     analysis = analyse(dataclasses.replace(evidence, metrics={**evidence.metrics, metric: long}))
-    figure = drawing.draw_scores(analysis, metric, {"lpm": 0, "ensemble": 1})
+    figure = drawing.draw_scores(analysis, metric, looks(["lpm", "ensemble"]))
     figure.draw_without_rendering()
     boxes = sorted((axis.xaxis.label.get_window_extent() for axis in figure.axes), key=lambda box: box.x0)
     assert boxes[0].x1 < boxes[1].x0
