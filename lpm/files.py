@@ -25,3 +25,13 @@ def write_atomic(path: Path, content: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def expect_own(folder: Path, what: str, *marks: str) -> None:
+    """Refuse to write into a folder that holds other people's files: one of the marks (patterns) must be in it."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file: expected a folder for --out")
+    if not folder.is_dir() or all(entry.name.startswith(".") for entry in folder.iterdir()):
+        return
+    if not any(next(folder.glob(mark), None) for mark in marks):
+        raise ValueError(f"{folder} is not empty and holds no {what}: choose an empty or new folder as --out")

@@ -72,7 +72,7 @@ def run(args: Sequence[str]) -> int:
 def _noise_table(options: Bonuses) -> int:
     from lpm.core.registry import lookup, names
     from lpm.experiments import two_arms
-    from lpm.files import write_atomic
+    from lpm.files import expect_own, write_atomic
     from lpm.report.text import markdown_table
     from lpm.sweeps import Job, run_jobs
 
@@ -83,6 +83,7 @@ def _noise_table(options: Bonuses) -> int:
             settings = {"experiment": "two_arms", "method": name, "seed": seed, "updates": options.updates}
             path = options.out / name / f"seed_{seed}.json"
             jobs.append(Job(f"{name}, seed {seed}", path, settings, options.updates))
+    expect_own(options.out, "noise table", "*/seed_*.json", "table.md")
     with continued(options.out):
         results, failures = run_jobs(jobs, two_arms.run_job, workers=options.workers, console=console)
     rows = two_arms.table_rows(two_arms.summarise(two_arms.ArmCurves(**result["curves"]) for result in results))

@@ -39,7 +39,8 @@ def run(args: Sequence[str]) -> int:
         settings = "".join(f", {key}={value!r}" for key, value in entry.settings.items())
         console.print(entry.name, style="bold cyan")
         console.print(f"    {entry.what}")
-        console.print(f'    gymnasium.make_vec("{entry.id}", num_envs=16{settings})', style="dim")
+        # module:id, because Gymnasium loads no plug-ins by itself: the line runs when it is pasted
+        console.print(f'    gymnasium.make_vec("lpm.envs:{entry.id}", num_envs=16{settings})', style="dim")
         if entry.missing:
             console.print(f"    {entry.missing}", style="yellow")
     return 0

@@ -11,6 +11,7 @@ import numpy as np
 import tyro
 from rich.console import Console
 
+from lpm.commands.preflight import preflight
 from lpm.commands.terminal import continued, parse, print_table, terminal
 from lpm.experiments.evidence import Evidence, Score
 from lpm.report.text import as_printed, count_of, decimals, plus_minus
@@ -50,6 +51,7 @@ def run(args: Sequence[str]) -> int:
 def reproduce(options: Reproduce, out: Path) -> int:
     """Run what is missing, then write the report and print the main table."""
     from lpm.experiments.experiment import expect_known, load_experiment
+    from lpm.files import expect_own
     from lpm.report.pages import write_pages
     from lpm.sweeps import run_jobs
 
@@ -71,6 +73,8 @@ def reproduce(options: Reproduce, out: Path) -> int:
         f"{experiment.title} ({options.scale}): {count_of(len(methods), 'method')} × "
         f"{count_of(len(conditions), 'condition')} × {count_of(seeds, 'seed')}, into {out}"
     )
+    expect_own(out, "results of lpm reproduce", "runs")
+    preflight(experiment, options.scale, conditions, methods[0], "scipy")
     _, failures = run_jobs(jobs, experiment.run, workers=options.workers, ray=options.ray, console=console)
     pages = write_pages([out], out, failures)
     for evidence in pages.evidence:

@@ -26,7 +26,10 @@ class Theory:
 def run(args: Sequence[str]) -> int:
     """Parse, check, print ✓ or ✗ with the numbers; exit 1 if a check fails."""
     options = parse(Theory, args)
+    from lpm.files import expect_own
     from lpm.theory import run as check_everything
+
+    expect_own(options.out, "results of lpm theory", "theory_*")
 
     extra = None
     if options.networks:

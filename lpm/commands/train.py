@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from lpm.agents import Agent, MixerConfig, NonFiniteError
 from lpm.commands.terminal import INTERRUPTED, terminal
 from lpm.core.registry import configure
+from lpm.envs.outside import Wrap
 from lpm.runs.checkpoint import CheckpointError
 from lpm.runs.config import PRESETS, RunConfig, nearest
 from lpm.runs.folder import RunFolder
@@ -51,6 +52,9 @@ def run(args: Sequence[str]) -> int:
         _options(choices, saved), args=words, prog="lpm train", description=DESCRIPTION, use_underscores=False
     )
     config = _config(given, choices, saved, env)
+    if saved and config.steps != saved.steps and saved.differences(config)[1:] == []:
+        RunFolder.open(given.out).extend(config.steps)
+        print(f"Extended from {saved.steps:,} to {config.steps:,} steps; schedules go on as shares of the new total.")
     out = given.out or Path("runs") / f"{config.env_id.replace('/', '-')}-{config.algo}-{config.bonus}-{config.seed}"
     return _train(config, out, TrainOptions(given.checkpoint_seconds, given.log), given.resume)
 
@@ -90,11 +94,16 @@ def _choices(words: list[str]) -> tuple[_Choices, RunConfig | None]:
         parser.add_argument(name, default=None)
     parser.add_argument("--out", type=Path, default=None)
     parser.add_argument("--resume", action="store_true")
-    found, _ = parser.parse_known_args(words)
+    found, rest = parser.parse_known_args(words)
     saved = None
     if found.resume:
         if found.out is None:
-            raise ValueError("--resume: say which run with --out FOLDER")
+            runs = [word for word in rest if not word.startswith("-") and RunFolder(Path(word)).config_file.exists()]
+            if not runs:
+                raise ValueError("--resume: say which run: lpm train RUN --resume, or --out RUN --resume")
+            words.remove(runs[0])
+            words += ["--out", runs[0]]
+            found.out = Path(runs[0])
         saved = RunFolder.open(found.out).config
     algo = found.algo or (saved.algo if saved else "ppo")
     bonus = found.bonus or (saved.bonus if saved else "lpm")
@@ -132,14 +141,25 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
         "variant": option(str | None, "Named settings of the bonus, such as paper.", None),
         "algo": option(str, "The learner: ppo or a2c.", choices.algo),
         "preset": option(str | None, f"Named settings of it: {', '.join(PRESETS[choices.algo])}.", None),
-        "steps": option(float, "Environment steps, summed over environments.", float(base.steps)),
+        "steps": option(
+            float,
+            "Environment steps, summed over environments. With --resume, more than before extends the run: schedules "
+            "(learning rate, entropy, weight of the bonus) then take the value that belongs to steps / new total.",
+            float(base.steps),
+        ),
         "beta": option(float | None, "Weight of the bonus: short for --mixer.weight.", None),
         "seed": option(int, "Seed of everything random.", base.seed),
+        "wrap": option(
+            Wrap,
+            "How observations become one array: auto (only where needed), flatten (one-hot for discrete values), image "
+            "(the picture of a dictionary), none.",
+            base.wrap,
+        ),
         "device": option(str, "Where networks live: auto, cpu, cuda, mps.", base.device),
         "threads": option(int, "Threads of torch.", base.threads),
         "log_every": option(int, "Steps between lines of the metrics; 0: about a thousand lines.", base.log_every),
         "out": option(Path | None, "Folder of the run; runs/ENV-ALGO-BONUS-SEED if not given.", None),
-        "resume": option(bool, "Go on with the run in --out. Its settings are the defaults.", False),
+        "resume": option(bool, "Go on with a run: lpm train RUN --resume. Its settings are the defaults.", False),
         "checkpoint_seconds": option(float, "Time between two checkpoints; 0: after every update.", 60.0),
         "log": option(Service, "Also send metrics to a service.", "none"),
         choices.algo: table(agent),
@@ -167,6 +187,7 @@ def _config(given: Any, choices: _Choices, saved: RunConfig | None, env: dict[st
         threads=given.threads,
         log_every=given.log_every,
         env={**(saved.env if saved else {}), **env},
+        wrap=given.wrap,
         agent=getattr(given, choices.algo),
         bonus_settings=getattr(given, "bonus", None),
         mixer=mixer,

@@ -12,10 +12,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import tyro
 
+from lpm.commands.preflight import preflight
 from lpm.commands.terminal import continued, parse, print_table, terminal
 from lpm.core.registry import configure
 from lpm.experiments.experiment import Experiment, expect_known, load_experiment
-from lpm.files import write_atomic
+from lpm.files import expect_own, write_atomic
 from lpm.report.statistics import Summary, summarise
 from lpm.runs.toml import dumps
 from lpm.sweeps import Result, kept, load_result, run_jobs
@@ -73,6 +74,7 @@ def run(args: Sequence[str]) -> int:
 def tune(options: Tune, experiment: Experiment, out: Path) -> int:
     """Search, compare the best settings with the method's own, write trials.csv and best.toml."""
     _check_counts(options)
+    expect_own(out, "search of lpm tune", "trials", "trials.csv", "*.log")
     with kept(options.workers, options.ray) as crew:
         return _tune(_Runs(options, experiment, out, crew))
 
@@ -92,6 +94,7 @@ def _tune(runs: _Runs) -> int:
         f"{experiment.title} ({options.scale}, {runs.condition}): {options.trials} settings of {options.method} × "
         f"{options.seeds} seeds, by {runs.metric}, into {out}"
     )
+    preflight(experiment, options.scale, [runs.condition], options.method, "optuna", "scipy")
     trials = search(out, runs.fields, settings, runs.evaluate, trials=options.trials, batch=batch, seed=options.seed)
     done = [trial for trial in trials if trial.value is not None]
     if not done:
