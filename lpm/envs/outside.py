@@ -26,7 +26,7 @@ REGISTRARS: Mapping[str, tuple[str, str]] = {
     "MiniWorld-": ("miniworld", 'pip install "lpm-exploration[miniworld]"'),
 }
 
-Wrapper = Callable[[gymnasium.Env[Any, Any]], gymnasium.Env[Any, Any]]
+Wrapper = Callable[[gymnasium.Env[Any, Any]], gymnasium.Wrapper[Any, Any, Any, Any]]
 
 
 def find_spec(env_id: str) -> EnvSpec:
@@ -91,7 +91,7 @@ def _is_picture(space: Space[Any]) -> bool:
     return isinstance(space, Box) and len(space.shape) in (2, 3) and min(space.shape[:2]) > 1
 
 
-def _only(env: gymnasium.Env[Any, Any], key: str) -> gymnasium.Env[Any, Any]:
+def _only(env: gymnasium.Env[Any, Any], key: str) -> gymnasium.Wrapper[Any, Any, Any, Any]:
     """One entry of a dictionary, such as MiniGrid's image."""
     space: Any = env.observation_space
     return gymnasium.wrappers.TransformObservation(env, lambda observation: observation[key], space[key])
