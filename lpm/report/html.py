@@ -18,7 +18,7 @@ from lpm.files import write_atomic
 from lpm.report.analysis import CLAIM_RULE, POINTS, VERDICT_RULE, Analysis
 from lpm.report.charts import KINDS, Payload, log_range, shrink, usable
 from lpm.report.families import FAMILIES, colours_css, family_of, looks
-from lpm.report.ranking import NOT_RANKED, RULE, in_focus, rank
+from lpm.report.ranking import RULE, in_focus, rank, why_not
 from lpm.report.tables import chart, chip, claims, fold, framed, heads, overall, panes, ranked, scores, table_cell
 from lpm.report.text import count_of, decimals, flatten, number
 
@@ -93,7 +93,7 @@ def _ranking(analyses: Sequence[Analysis], payload: Payload) -> str:
     )
     drawing = chart(payload.bars(ranking, ranking.sentence), "Score over all tasks, 0 the worst and 1 the best method")
     left_out = f" Run in too few tasks to be ranked: {', '.join(ranking.left_out)}." if ranking.left_out else ""
-    other = [f"{a.evidence.name} ({NOT_RANKED[a.evidence.name]})" for a in analyses if a.evidence.name in NOT_RANKED]
+    other = [f"{a.evidence.name} ({why_not(a)})" for a in analyses if why_not(a)]
     apart = f" Not ranked: {', '.join(other)}." if other else ""
     return (
         f'<section id="ranking"><p class="eyebrow">Over {count_of(len(ranking.tasks), "task")}</p>'

@@ -114,11 +114,22 @@ def rank(analyses: Sequence[Analysis]) -> Ranking | None:
     return Ranking(tuple(tasks), tuple(places), left_out, float((ahead + 1).mean() / 2))
 
 
+def why_not(analysis: Analysis) -> str:
+    """Why an experiment is not ranked; empty if it is. Another metric never stands in for the first one."""
+    evidence = analysis.evidence
+    if evidence.name in NOT_RANKED:
+        return NOT_RANKED[evidence.name]
+    if evidence.scale == "smoke":
+        return "smoke scale: a test of the code"
+    metric, label = next(iter(evidence.metrics.items()), ("", "its first metric"))
+    return "" if any(key[0] == metric for key in analysis.cells) else f"no run has a value of {label}"
+
+
 def _tasks(analysis: Analysis, rng: np.random.Generator) -> list[tuple[Task, dict[str, Floats]]]:
     evidence = analysis.evidence
-    if evidence.name in NOT_RANKED or evidence.scale == "smoke" or not analysis.cells:
+    if why_not(analysis):
         return []
-    metric, label = next(iter(analysis.metrics("scores").items()))
+    metric, label = next(iter(evidence.metrics.items()))
     sign = -1.0 if metric in evidence.lower_is_better else 1.0
     table, found = analysis.table(metric), []
     for condition, name in table.conditions.items():

@@ -9,7 +9,8 @@ from synthetic_evidence import mountain_car
 
 from lpm.experiments.evidence import Evidence, Score
 from lpm.report.analysis import Analysis, analyse
-from lpm.report.ranking import in_focus, rank
+from lpm.report.html import page
+from lpm.report.ranking import in_focus, rank, why_not
 
 BARE = dataclasses.replace(mountain_car(), scores=(), curves=(), heatmaps=(), frames=(), claims=())
 
@@ -63,6 +64,18 @@ def test_what_does_not_measure_exploration_is_left_out():
     assert rank([evidence({"a": {"x": 1.0}})]) is None
     assert rank([evidence({"a": {"x": 1.0, "y": 1.0}})]) is None
     assert rank([]) is None
+
+
+def test_another_metric_never_stands_in_for_the_first():
+    """Runs of Atari that end before an episode does have no return; their share of noise is no ranking."""
+    only_noise = evidence({"a": {"x": 1.0, "y": 2.0}}, metrics={"return": "score", "coverage": "share of noise"})
+    assert why_not(only_noise) == "no run has a value of score"
+    assert rank([only_noise]) is None
+    ranked = evidence({"a": {"x": 1.0, "y": 2.0}})
+    found = rank([only_noise, ranked])
+    assert found is not None
+    assert len(found.tasks) == 1
+    assert "maze (no run has a value of score)" in page([only_noise, dataclasses.replace(ranked)])
 
 
 def test_two_that_cannot_be_told_apart_share_the_lead():
