@@ -83,3 +83,13 @@ def png_bytes(picture: NDArray[Any]) -> bytes:
     rows = b"".join(b"\0" + row.tobytes() for row in picture)  # 0: no filter
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b"")
+
+
+def expect_own(folder: Path, what: str, *marks: str) -> None:
+    """Refuse to write into a folder that holds other people's files: one of the marks (patterns) must be in it."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file: expected a folder for --out")
+    if not folder.is_dir() or all(entry.name.startswith(".") for entry in folder.iterdir()):
+        return
+    if not any(next(folder.glob(mark), None) for mark in marks):
+        raise ValueError(f"{folder} is not empty and holds no {what}: choose an empty or new folder as --out")

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from importlib import import_module
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-import lpm.envs  # noqa: F401  (registers our ids)
 from lpm.agents import A2C, PPO, A2CConfig, Agent, PPOConfig
 from lpm.agents.collect import Envs
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
+from lpm.envs.outside import find_spec, make_readable
 from lpm.runs.config import RunConfig
 from lpm.suggest import suggest
 
 
 def make_envs(config: RunConfig, num_envs: int | None = None, **more: Any) -> Envs:
     """The vector environment of a run; unknown names and arguments are answered with the nearest known ones."""
-    spec = _spec(config.env_id)
+    spec = find_spec(config.env_id)
     count = config.learner.num_envs if num_envs is None else num_envs
     try:
-        return gymnasium.make_vec(config.env_id, num_envs=count, **config.env, **more)
+        return make_readable(config.env_id, count, config.wrap, **config.env, **more)
     except TypeError as error:
         known = _arguments(spec)
         wrong = [name for name in config.env if known and name not in known]
@@ -61,16 +59,6 @@ def build(config: RunConfig) -> Agent:
         return PPO(envs, bonus, learner, config.mixer, **common)
     assert isinstance(learner, A2CConfig)
     return A2C(envs, bonus, learner, config.mixer, **common)
-
-
-def _spec(env_id: str) -> EnvSpec:
-    module, _, name = env_id.rpartition(":")
-    try:
-        if module:
-            import_module(module)
-        return gymnasium.spec(name)
-    except gymnasium.error.Error as error:
-        raise ValueError(f"unknown environment {env_id!r}{suggest(env_id, gymnasium.registry)}") from error
 
 
 def _arguments(spec: EnvSpec) -> list[str]:

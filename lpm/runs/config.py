@@ -15,6 +15,7 @@ from lpm.agents.agent import POLICIES, PolicyKind
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, lookup
 from lpm.earlier import current_tables
+from lpm.envs.outside import WRAPS, Wrap
 from lpm.files import to_toml
 from lpm.suggest import suggest
 
@@ -53,6 +54,8 @@ class RunConfig:
     """Steps between two lines of the metrics; 0: about a thousand lines a run."""
     env: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments of the environment."""
+    wrap: Wrap = "auto"
+    """How observations become one array: auto, flatten (one-hot for discrete values), image or none."""
     agent: AgentConfig | None = None
     """Settings of the learner; None: its defaults."""
     bonus_settings: Any = None
@@ -73,6 +76,8 @@ class RunConfig:
             raise ValueError(f"seed: expected at least 0, got {self.seed}")
         if self.log_every < 0:
             raise ValueError(f"log_every: expected at least 0, got {self.log_every}")
+        if self.wrap not in WRAPS:
+            raise ValueError(f"wrap: expected one of {', '.join(WRAPS)}, got {self.wrap!r}")
         default = PRESETS[self.algo]["default"]
         if self.agent is None:
             object.__setattr__(self, "agent", default)
@@ -92,6 +97,8 @@ class RunConfig:
     def to_dict(self) -> dict[str, Any]:
         """Nested plain values: the tables of `config.toml`."""
         whole = dataclasses.asdict(self)
+        if self.wrap == "auto":
+            del whole["wrap"]  # as in files that were written before there was a choice
         names = ("env", "agent", "bonus_settings", "mixer")
         tables = {name: whole.pop(name) for name in names}
         return {

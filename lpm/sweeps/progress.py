@@ -84,7 +84,7 @@ class Bar:
 
     def say(self, text: str) -> None:
         """Print above the bar."""
-        self.console.print(text, soft_wrap=True)
+        self.console.print(text, soft_wrap=True, markup=True)
 
     def refresh(self) -> None:
         """Show the work as it is now."""

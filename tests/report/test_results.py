@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lpm.report.load import Loaded, load
+from lpm.report.results import Found, read_results
 
 KNOWN = ("maze", "mnist")
 
@@ -42,7 +42,7 @@ def write(folder: Path, content: Any, name: str | None = None) -> Path:
     return path
 
 
-def only(loaded: Loaded) -> list[tuple[str, str, int]]:
+def only(loaded: Found) -> list[tuple[str, str, int]]:
     (group,) = loaded.groups
     return sorted((*run.cell, run.settings["seed"]) for run in group.runs)
 
@@ -52,7 +52,7 @@ def test_reads_and_groups(tmp_path):
         for method in ("lpm", "rnd"):
             write(tmp_path / "a", result(method, seed))
     write(tmp_path / "b", result(scale="smoke"))
-    loaded = load([tmp_path / "a", tmp_path / "b"], KNOWN)
+    loaded = read_results([tmp_path / "a", tmp_path / "b"], KNOWN)
     assert [(g.experiment, g.scale, len(g.runs)) for g in loaded.groups] == [("maze", "desk", 4), ("maze", "smoke", 1)]
     assert loaded.warnings == []
     assert all(g.warnings == [] for g in loaded.groups)
@@ -61,20 +61,20 @@ def test_reads_and_groups(tmp_path):
 
 def test_a_folder_given_twice_is_read_once(tmp_path):
     write(tmp_path, result())
-    loaded = load([tmp_path, tmp_path / "runs", tmp_path / "." / "runs"], KNOWN)
+    loaded = read_results([tmp_path, tmp_path / "runs", tmp_path / "." / "runs"], KNOWN)
     assert only(loaded) == [("plain", "lpm", 0)]
     assert loaded.groups[0].warnings == []
 
 
 def test_files_outside_runs_are_not_results(tmp_path):
     (tmp_path / "seed_0.json").write_text(json.dumps(result()))
-    loaded = load([tmp_path], KNOWN)
+    loaded = read_results([tmp_path], KNOWN)
     assert loaded.groups == []
     assert "no result files" in loaded.warnings[0]
 
 
 def test_a_missing_folder_is_named(tmp_path):
-    assert "not a folder" in load([tmp_path / "nowhere"], KNOWN).warnings[0]
+    assert "not a folder" in read_results([tmp_path / "nowhere"], KNOWN).warnings[0]
 
 
 def test_files_without_format_scale_and_condition_are_read(tmp_path):
@@ -83,7 +83,7 @@ def test_files_without_format_scale_and_condition_are_read(tmp_path):
         del old["settings"][key]
     del old["format"], old["scores"]
     write(tmp_path, old, "lpm/seed_0.json")
-    (group,) = load([tmp_path], KNOWN).groups
+    (group,) = read_results([tmp_path], KNOWN).groups
     assert (group.experiment, group.scale, len(group.results)) == ("mnist", "", 1)
 
 
@@ -118,7 +118,7 @@ def with_(**changes: Any) -> dict[str, Any]:
 def test_a_bad_file_is_named_and_skipped(tmp_path, content, message):
     bad = write(tmp_path, content, "bad/seed_7.json")
     write(tmp_path, result())
-    loaded = load([tmp_path], KNOWN)
+    loaded = read_results([tmp_path], KNOWN)
     assert only(loaded) == [("plain", "lpm", 0)]
     (warning,) = loaded.warnings
     assert str(bad) in warning
@@ -127,14 +127,14 @@ def test_a_bad_file_is_named_and_skipped(tmp_path, content, message):
 
 def test_a_curve_may_have_no_value_yet(tmp_path):
     write(tmp_path, with_(curves={"step": [0, 1], "coverage": [None, 1.0]}))
-    assert load([tmp_path], KNOWN).warnings == []
+    assert read_results([tmp_path], KNOWN).warnings == []
 
 
 def test_mixed_settings_of_one_method_keep_the_larger_group(tmp_path):
     for seed in range(3):
         write(tmp_path, result(seed=seed))
     odd = write(tmp_path, result(seed=3, fields={"dynamics_lr": 0.1}))
-    loaded = load([tmp_path], KNOWN)
+    loaded = read_results([tmp_path], KNOWN)
     assert only(loaded) == [("plain", "lpm", seed) for seed in range(3)]
     (warning,) = loaded.groups[0].warnings
     assert str(odd) in warning
@@ -146,7 +146,7 @@ def test_mixed_settings_without_a_larger_group_keep_none(tmp_path):
     write(tmp_path, result(seed=0))
     write(tmp_path, result(seed=1, fields={"dynamics_lr": 0.1}))
     write(tmp_path, result("rnd"))
-    loaded = load([tmp_path], KNOWN)
+    loaded = read_results([tmp_path], KNOWN)
     assert only(loaded) == [("plain", "rnd", 0)]
     assert "none is kept" in loaded.groups[0].warnings[0]
 
@@ -157,7 +157,7 @@ def test_methods_with_another_budget_are_not_compared(tmp_path):
     for seed in range(2):
         write(tmp_path, result("rnd", seed, steps=999))
         write(tmp_path, result("rnd", seed, condition="noisy", steps=999))
-    loaded = load([tmp_path], KNOWN)
+    loaded = read_results([tmp_path], KNOWN)
     assert only(loaded) == [("noisy", "rnd", 0), ("noisy", "rnd", 1)] + [("plain", "lpm", seed) for seed in range(3)]
     (warning,) = loaded.groups[0].warnings
     assert "steps: 100 / 999" in warning
@@ -167,7 +167,7 @@ def test_methods_with_another_budget_are_not_compared(tmp_path):
 def test_equal_duplicates_keep_one_and_say_so(tmp_path):
     first = write(tmp_path / "a", result())
     second = write(tmp_path / "b", result() | {"seconds": 5})
-    loaded = load([tmp_path / "a", tmp_path / "b"], KNOWN)
+    loaded = read_results([tmp_path / "a", tmp_path / "b"], KNOWN)
     assert only(loaded) == [("plain", "lpm", 0)]
     (warning,) = loaded.groups[0].warnings
     assert "one is kept" in warning
@@ -179,7 +179,7 @@ def test_different_duplicates_keep_none(tmp_path):
     write(tmp_path / "a", result())
     write(tmp_path / "b", result() | {"scores": {"coverage": 9.0}})
     write(tmp_path / "b", result(seed=1))
-    loaded = load([tmp_path], KNOWN)
+    loaded = read_results([tmp_path], KNOWN)
     assert only(loaded) == [("plain", "lpm", 1)]
     assert "none is kept" in loaded.groups[0].warnings[0]
 
@@ -187,7 +187,7 @@ def test_different_duplicates_keep_none(tmp_path):
 def test_other_versions_are_noted_and_used(tmp_path):
     write(tmp_path, result())
     write(tmp_path, result(seed=1) | {"versions": {"torch": "2.12"}})
-    loaded = load([tmp_path], KNOWN)
+    loaded = read_results([tmp_path], KNOWN)
     assert len(only(loaded)) == 2
     assert "different versions of torch: 2.12, 2.13" in loaded.groups[0].warnings[0]
 
@@ -196,5 +196,5 @@ def test_many_files_are_counted_not_listed(tmp_path):
     for seed in range(10):
         write(tmp_path, result(seed=seed))
         write(tmp_path, result("rnd", seed=seed, steps=5))
-    warning = load([tmp_path], KNOWN).groups[0].warnings[0]
+    warning = read_results([tmp_path], KNOWN).groups[0].warnings[0]
     assert "and 14 more" in warning

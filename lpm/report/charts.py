@@ -1,11 +1,11 @@
-"""The numbers behind the charts of the page, as JSON, and the colour of every method."""
+"""The numbers behind the charts of the page, as JSON."""
 
 from __future__ import annotations
 
 import base64
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +13,10 @@ import numpy as np
 
 from lpm.experiments.evidence import Heatmap
 from lpm.report.analysis import POINTS, THRESHOLDS, Analysis, Band, Cell, spread
+from lpm.report.families import RECOMMENDED, Look
+from lpm.report.ranking import Ranking
 from lpm.report.statistics import Floats
 
-MAIN = "lpm"
-"""Drawn with a thicker line."""
 KINDS = {
     "reproduced": "yes",
     "holds": "yes",
@@ -27,24 +27,7 @@ KINDS = {
     "no number": "none",
 }
 """Verdict to the class of its colour."""
-# Eight colours times three dashes. These methods have the same look on every page; others take what is free.
-_SLOTS = {
-    "lpm": 0, "rnd": 1, "ensemble": 2, "ama": 3, "etd": 4, "eme": 5, "none": 6, "idf": 7,
-    "lpm-paper": 8, "icm": 9, "ngu": 10, "forward_error": 11, "pointwise": 12, "curiosity_critic": 13, "random": 14,
-}  # fmt: skip
-_SLOT_COUNT = 24
 _MAX_CELLS = 20_000
-
-
-def slots(methods: Iterable[str]) -> dict[str, int]:
-    """Method to colour and dash, one for the whole page."""
-    chosen: dict[str, int] = {}
-    methods = list(dict.fromkeys(methods))
-    taken = {_SLOTS[m] for m in methods if m in _SLOTS}
-    free = [slot for slot in range(_SLOT_COUNT) if slot not in taken]
-    for index, method in enumerate(m for m in methods if m not in _SLOTS):
-        chosen[method] = free[index] if index < len(free) else index % _SLOT_COUNT
-    return {method: _SLOTS[method] if method in _SLOTS else chosen[method] for method in methods}
 
 
 @dataclass
@@ -56,6 +39,8 @@ class Payload:
     steps: list[list[float | None]] = field(default_factory=list)
     labels: dict[str, dict[str, str]] = field(default_factory=dict)
     """Section to method to name: two experiments may call a method differently."""
+    focus: dict[str, list[str]] = field(default_factory=dict)
+    """Section to the methods drawn in colour at first; the others are grey until touched."""
     points: int = POINTS
     """Most points of a curve; fewer on a page with very many curves."""
     frame_bytes: int = 0
@@ -113,13 +98,25 @@ class Payload:
         )
         return len(self.heat) - 1
 
-    def json(self, method_slots: dict[str, int]) -> str:
+    def bars(self, ranking: Ranking, alt: str) -> int:
+        """The score of every ranked method, best first."""
+        rows = []
+        for place in ranking.places:
+            interval = place.score.interval
+            ends = (None, None) if interval is None else (_round(interval.low), _round(interval.high))
+            row = {"m": place.method, "mean": _round(place.score.value), "lo": ends[0], "hi": ends[1], "seeds": []}
+            rows.append({**row, "paper": None, "std": None, "kind": "none", "tasks": place.tasks})
+        return self._chart({"alt": alt, "rows": rows, "bars": True})
+
+    def json(self, methods: Mapping[str, Look]) -> str:
         """Everything, safe inside a script element: no `<` is left that could end it."""
-        methods = {m: {"slot": slot} for m, slot in method_slots.items()}
         whole = {
-            "main": MAIN,
-            "methods": methods,
+            "recommended": RECOMMENDED,
+            "methods": {
+                m: {"family": look.family, "tint": look.tint, "dash": look.dash} for m, look in methods.items()
+            },
             "labels": self.labels,
+            "focus": self.focus,
             "steps": self.steps,
             "charts": self.charts,
             "heat": self.heat,
@@ -159,6 +156,12 @@ def usable(heatmap: Heatmap) -> bool:
     visits = np.asarray(heatmap.visits, dtype=np.float64)
     seen = visits[~np.isnan(visits)]
     return visits.ndim == 2 and seen.size > 0 and bool(np.isfinite(seen).all() and (seen >= 0).all())
+
+
+def log_range(grids: Sequence[Floats]) -> tuple[float, float]:
+    """Fewest and most visits of a visited cell: the ends of one colour scale for all grids."""
+    positive = np.concatenate([grid[grid > 0] for grid in grids])
+    return (float(positive.min()), float(positive.max())) if positive.size else (1.0, 1.0)
 
 
 def _rounded(values: Floats, digits: int = 4) -> list[float | None]:

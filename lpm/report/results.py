@@ -52,7 +52,7 @@ class Group:
 
 
 @dataclass
-class Loaded:
+class Found:
     """Everything found in the folders."""
 
     groups: list[Group]
@@ -62,7 +62,9 @@ class Loaded:
     """How many result files were looked at."""
 
 
-def load(folders: Sequence[Path], known: Collection[str], at_hand: Mapping[Path, Result] | None = None) -> Loaded:
+def read_results(
+    folders: Sequence[Path], known: Collection[str], at_hand: Mapping[Path, Result] | None = None
+) -> Found:
     """Read every `runs/**/seed_<k>.json` under the folders; group by experiment and scale.
 
     `known` are the experiments that can be shown; `at_hand` are results that need not be read again.
@@ -86,7 +88,7 @@ def load(folders: Sequence[Path], known: Collection[str], at_hand: Mapping[Path,
         _drop_mixed(group)
         _drop_duplicates(group)
         _note_versions(group)
-    return Loaded([groups[key] for key in sorted(groups)], warnings, len(paths))
+    return Found([groups[key] for key in sorted(groups)], warnings, len(paths))
 
 
 def find(folders: Iterable[Path], warnings: list[str]) -> list[Path]:
@@ -97,8 +99,11 @@ def find(folders: Iterable[Path], warnings: list[str]) -> list[Path]:
             warnings.append(f"{folder}: skipped: not a folder")
             continue
         here = sorted(p for p in folder.rglob("seed_*.json") if "runs" in p.absolute().parts[:-1] and p.is_file())
-        if not here:
-            warnings.append(f"{folder}: no result files (runs/**/seed_<k>.json) in it")
+        if not here and next(folder.rglob("config.toml"), None) is None:
+            warnings.append(
+                f"{folder}: no result files in it: neither of lpm reproduce (runs/**/seed_<k>.json) nor of lpm train "
+                "(config.toml)"
+            )
         for path in here:
             found.setdefault(path.resolve(), path)
     return list(found.values())
