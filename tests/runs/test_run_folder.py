@@ -51,8 +51,8 @@ def test_every_bonus_config_survives_toml() -> None:
 def test_none_where_the_default_is_not_none_survives_toml() -> None:
     config = RunConfig(
         "CartPole-v1",
-        bonus="lpm",
-        bonus_settings=configure("lpm", clamp=(-20.0, 5.0), queue_size=7),
+        bonus="lpm_release",
+        bonus_settings=configure("lpm_release", clamp=(-20.0, 5.0), queue_size=7),
         mixer=MixerConfig(clip=None),
         agent=PPOConfig(target_kl=0.1),
         env={"sutton_barto_reward": True, "list": [1, 2]},
