@@ -33,7 +33,7 @@ import torch
 
 import lpm
 import lpm.envs
-from lpm.agents import MixerConfig
+from lpm import MixerConfig
 from lpm.files import write_atomic
 
 Run = Callable[[int], None]

@@ -11,9 +11,10 @@ import importlib.util
 import time
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lpm.envs.maze import NMazeVector, Noise
-from lpm.envs.maze_dynamics import random_walk_coverage
+from lpm.envs.maze import NMazeVector, Noise, advance
+from lpm.envs.maze_geometry import START, cell_index, wall_segments
 
 SETTINGS: tuple[tuple[str, int, int, Noise], ...] = (
     ("160 x 120, no noise", 160, 120, "none"),
@@ -21,7 +22,7 @@ SETTINGS: tuple[tuple[str, int, int, Noise], ...] = (
     ("160 x 120, action noise", 160, 120, "action"),
     ("80 x 60, no noise", 80, 60, "none"),
 )
-TELEVISION = np.random.default_rng(0).integers(0, 256, (1000, 32, 32, 3), dtype=np.uint8)
+IMAGES = np.random.default_rng(0).integers(0, 256, (1000, 32, 32, 3), dtype=np.uint8)
 
 
 def frames_per_second(envs: NMazeVector, seconds: float = 2.0, rounds: int = 3) -> float:
@@ -43,7 +44,7 @@ def frames_per_second(envs: NMazeVector, seconds: float = 2.0, rounds: int = 3) 
 
 
 def make(num_envs: int, width: int, height: int, noise: Noise, threads: int | None = None) -> NMazeVector:
-    images = TELEVISION if noise == "action" else None
+    images = IMAGES if noise == "action" else None
     return NMazeVector(num_envs, noise, width, height, images=images, threads=threads)
 
 
@@ -51,7 +52,9 @@ def miniworld_rate(width: int, height: int, seconds: float = 3.0) -> float | Non
     """Steps per second of one Miniworld process, or None where it is not installed."""
     if importlib.util.find_spec("miniworld") is None:
         return None
-    return frames_per_second(NMazeVector(1, width=width, height=height, backend="miniworld"), seconds)
+    from lpm.envs.maze_miniworld import MiniworldMaze
+
+    return frames_per_second(MiniworldMaze(1, width=width, height=height), seconds)
 
 
 def speed(num_envs: int) -> None:
@@ -67,7 +70,7 @@ def speed(num_envs: int) -> None:
 
 def noise_share(noise: Noise, sticky: float, seeds: int, steps: int) -> float:
     """Share of the steps of a uniform random policy whose frame shows noise; one row per seed, small frames."""
-    images = TELEVISION if noise == "action" else None
+    images = IMAGES if noise == "action" else None
     envs = NMazeVector(seeds, noise, width=40, height=30, sticky=sticky, images=images)
     envs.reset(seed=0)
     rng = np.random.default_rng(0)
@@ -77,12 +80,27 @@ def noise_share(noise: Noise, sticky: float, seeds: int, steps: int) -> float:
     return noisy / (seeds * steps)
 
 
+def cells_visited(sticky: float, seeds: int, steps: int) -> NDArray[np.int64]:
+    """Cells visited by a uniform random policy, for each seed, without drawing."""
+    rngs = [np.random.default_rng(seed) for seed in range(seeds)]
+    chosen = np.stack([rng.integers(5, size=steps) for rng in rngs])
+    repeat = np.stack([rng.random(steps) < sticky for rng in rngs])
+    pose, segments = np.tile(START, (seeds, 1)), wall_segments()
+    executed, cells = chosen[:, 0], np.empty((seeds, steps + 1), dtype=np.int64)
+    cells[:, 0] = cell_index(pose[:, 0], pose[:, 1])
+    for t in range(steps):
+        executed = np.where(repeat[:, t], executed, chosen[:, t])
+        advance(pose, executed, segments)
+        cells[:, t + 1] = cell_index(pose[:, 0], pose[:, 1])
+    return np.array([len(np.unique(row)) for row in cells])
+
+
 def reference(seeds: int, steps: int) -> None:
     total, free = NMazeVector.maze_cells, NMazeVector.reachable_cells
     print(f"| sticky | noise | cells visited | of {total:,} | of {free:,} reachable | noise steps |")
     print("|---|---|---:|---:|---:|---:|")
     for sticky in (0.0, 0.25):
-        visited = np.array([random_walk_coverage(steps, seed, sticky=sticky)[0][-1] for seed in range(seeds)])
+        visited = cells_visited(sticky, seeds, steps)
         conditions: tuple[Noise, ...] = ("none", "state", "action")
         for noise in conditions:
             share = noise_share(noise, sticky, min(seeds, 10), steps) if noise != "none" else 0.0

@@ -58,7 +58,7 @@ def write(folder: Path, name: str, picture: Picture) -> None:
     print(f"{target}: {picture.shape[1]} x {picture.shape[0]}")
 
 
-def television() -> Picture:
+def noise_images() -> Picture:
     from lpm.data import cifar10
 
     return np.asarray(cifar10("test").images[:64])
@@ -71,7 +71,7 @@ def noise_rows() -> list[list[Picture]]:
     conditions: tuple[dict[str, Any], ...] = (
         {"noise": "none"},
         {"noise": "state"},
-        {"noise": "action", "images": television()},
+        {"noise": "action", "images": noise_images()},
     )
     for settings in conditions:
         envs = NMazeVector(1, **settings)
@@ -82,7 +82,9 @@ def noise_rows() -> list[list[Picture]]:
 
 
 def against_miniworld(steps: int = 300) -> Picture:
-    ours, theirs = NMazeVector(4), NMazeVector(4, backend="miniworld")
+    from lpm.envs.maze_miniworld import MiniworldMaze
+
+    ours, theirs = NMazeVector(4), MiniworldMaze(4)
     rng = np.random.default_rng(0)
     ours.reset(seed=0)
     theirs.reset(seed=0)
@@ -98,7 +100,7 @@ def against_miniworld(steps: int = 300) -> Picture:
     print(f"mean absolute pixel difference {np.mean(differences):.2f} of 255, worst step {np.max(differences):.2f}")
     n = len(VIEWS)
     upper = look(NMazeVector(n), VIEWS)
-    lower = look(NMazeVector(n, backend="miniworld"), VIEWS)
+    lower = look(MiniworldMaze(n), VIEWS)
     apart = np.abs(upper.astype(int) - lower).mean(axis=(1, 2, 3))
     print("views of the picture:", ", ".join(f"{value:.1f}" for value in apart))
     return grid([list(upper), list(lower)])

@@ -22,7 +22,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor, nn
 
 import lpm
-from lpm.agents.mixer import MixerConfig, RewardMixer
+from lpm.core.mixer import MixerConfig, RewardMixer
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def train(args: Args, envs: VectorEnv[Any, Any, Any], bonus: lpm.IntrinsicReward
             raw = bonus.step(block)  # lpm
             progress = iteration / iterations
             mixed = mixer.mix(rewards.numpy(), raw.numpy(), block.valid.numpy(), progress)  # lpm
-            learnt_from = torch.from_numpy(mixed.rewards[0])  # lpm
+            learnt_from = torch.from_numpy(mixed.total)  # lpm
 
         # ---- advantages, of the sum
         with torch.no_grad():

@@ -17,8 +17,8 @@ from gymnasium.vector import AutoresetMode
 
 import lpm
 import lpm.envs
+from lpm import MixerConfig
 from lpm.adapters.gymnasium import IntrinsicVectorReward
-from lpm.agents import MixerConfig
 from lpm.envs.coverage import Coverage
 
 HOLD = 10  # steps

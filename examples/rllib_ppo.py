@@ -11,8 +11,8 @@ import ray
 import tyro
 from ray.rllib.algorithms.ppo import PPOConfig
 
+from lpm import MixerConfig
 from lpm.adapters.rllib import add_intrinsic
-from lpm.agents.mixer import MixerConfig
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
 import lpm
+from lpm import MixerConfig
 from lpm.adapters.torchrl import IntrinsicLoss, IntrinsicTransform, spaces_of
-from lpm.agents.mixer import MixerConfig
 
 
 @dataclass(frozen=True)

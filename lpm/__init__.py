@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lpm.core.bonus import IntrinsicReward as IntrinsicReward
     from lpm.core.check import check_intrinsic as check_intrinsic
+    from lpm.core.mixer import MixerConfig as MixerConfig
     from lpm.core.registry import make as make
     from lpm.core.registry import names as names
     from lpm.core.registry import register as register
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "IntrinsicReward": "lpm.core.bonus",
+    "MixerConfig": "lpm.core.mixer",
     "Spaces": "lpm.core.spaces",
     "Transitions": "lpm.core.transitions",
     "check_intrinsic": "lpm.core.check",
@@ -35,6 +37,7 @@ _HOMES = {
 
 __all__ = [
     "IntrinsicReward",
+    "MixerConfig",
     "Spaces",
     "Transitions",
     "__version__",

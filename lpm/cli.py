@@ -1,21 +1,24 @@
-"""The `lpm` command: finds the module of a command and hands it the arguments."""
+"""The `lpm` command: finds the module of a command, hands it the arguments, and says in one line what went wrong."""
 
 from __future__ import annotations
 
-import difflib
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from lpm.suggest import suggest
+
 COMMANDS = {
-    "reproduce": "run an experiment of the paper: table, figure, page",
-    "report": "one page of all results, the paper's numbers beside ours",
-    "tune": "search a bonus's settings over the runs of an experiment",
-    "train": "train an agent with a bonus; killed runs resume exactly",
-    "watch": "a GIF of a trained policy, and where it has been",
+    "train": "train an agent with a bonus; killed runs resume exactly, finished ones can be extended",
+    "report": "one page of all results: who leads, the paper's numbers beside ours",
     "bonuses": "list the bonuses and their fields",
     "envs": "list the noisy-TV environments, or draw them",
+    "watch": "a GIF of a trained policy, and where it has been",
+    "reproduce": "run an experiment of the paper: table, figure, page",
+    "tune": "search a bonus's settings over the runs of an experiment",
     "theory": "check the theorems and their limits by running them",
+    "doctor": "versions, threads, devices, data, and what is missing",
 }
 
 
@@ -32,21 +35,37 @@ def main(args: Sequence[str] | None = None) -> int:
         return 0
     command = words[0]
     if command not in COMMANDS:
-        near = difflib.get_close_matches(command, COMMANDS, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"expected one of {', '.join(COMMANDS)}"
-        print(f"lpm: unknown command {command!r}; {hint}", file=sys.stderr)
+        print(f"lpm: unknown command {command!r}{suggest(command, COMMANDS)}", file=sys.stderr)
         return 2
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # `my_envs:Corridor-v0` beside my_envs.py; last, so that it hides no package
     try:
         status: int = import_module(f"lpm.commands.{command}").run(words[1:])
-    except ModuleNotFoundError as missing:
-        if missing.name is None or missing.name.split(".")[0] == "lpm":
+        return status
+    except KeyboardInterrupt:
+        print(f"\nlpm {command}: interrupted", file=sys.stderr)
+        return 130  # as shells have it
+    except Exception as problem:
+        line = _one_line(problem)
+        if line is None:
             raise
-        print(f'lpm {command}: needs {missing.name!r}: pip install "lpm-exploration[all]"', file=sys.stderr)
+        print(f"lpm {command}: {line}", file=sys.stderr)
         return 1
-    except (ValueError, OSError) as problem:
-        print(f"lpm {command}: {problem}", file=sys.stderr)
-        return 1
-    return status
+
+
+def _one_line(problem: Exception) -> str | None:
+    """What is said of a problem that is the user's to solve; None for a defect, which deserves its traceback."""
+    if isinstance(problem, ImportError):
+        from lpm.commands.packages import explained
+
+        return explained(problem)
+    if isinstance(problem, (ValueError, OSError)):
+        return str(problem)
+    if type(problem).__module__.startswith("gymnasium"):
+        from lpm.commands.packages import about_dependency
+
+        return about_dependency(str(problem))
+    return None
 
 
 def _help() -> str:

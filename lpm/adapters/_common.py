@@ -13,13 +13,12 @@ from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from lpm.agents.errors import NonFiniteError
-from lpm.agents.mixer import MixerConfig, RewardMixer, scheduled
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.episodes import RECENT, EpisodeSums
+from lpm.core.errors import finite
+from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-
-RECENT = 100  # episodes behind a reported return
 
 
 def missing(package: str, extra: str) -> ImportError:
@@ -57,52 +56,56 @@ def choose(obs: Any, obs_key: str | None) -> Any:
 
 
 # ---- checks -----------------------------------------------------------------------------------------------
+def make_mixer(bonus: IntrinsicReward, config: MixerConfig | None) -> RewardMixer:
+    """The mixer of a bonus."""
+    given: Any = bonus
+    if not isinstance(given, IntrinsicReward):
+        raise ValueError(f"bonus: expected an lpm.IntrinsicReward, see lpm.make; got {type(given).__name__}")
+    config = MixerConfig() if config is None else config
+    check_mixer(config)
+    return RewardMixer(config, bonus.num_envs)
+
+
+def check_mixer(config: MixerConfig) -> None:
+    """Refuse what is no mixer's settings."""
+    if not isinstance(config, MixerConfig):
+        raise ValueError(f"mixer: expected an lpm.MixerConfig, got {type(config).__name__}")
+
+
+def check_total(total_steps: int | None, config: MixerConfig) -> int | None:
+    """The length of the run, which a schedule of the weight cannot do without."""
+    if total_steps is None and config.schedule == "constant":
+        return None
+    return check_count(
+        "total_steps", total_steps, f", because a {config.schedule} schedule needs to know the length of the run"
+    )
+
+
 def check_bonus(bonus: IntrinsicReward, spaces: Spaces, num_envs: int) -> None:
     """Refuse a bonus that was built for something else than what this adapter will give it."""
-    if not isinstance(bonus, IntrinsicReward):
-        raise ValueError(f"bonus: expected an lpm.IntrinsicReward, see lpm.make; got {type(bonus).__name__}")
     for name in ("observation", "action"):
         built, here = getattr(bonus.spaces, name), getattr(spaces, name)
         # bounds may differ: wrappers that normalise change them, and the bonus keeps those it was built with
         fits = built == here if name == "action" else (built.shape, built.dtype) == (here.shape, here.dtype)
         if not fits:
             raise ValueError(f"bonus: expected one built for the {name} space {here}, got one for {built}")
-    if bonus.episodic and bonus.num_envs != num_envs:
-        raise ValueError(
-            f"bonus: {type(bonus).__name__} keeps a memory per environment: expected num_envs={num_envs}, "
-            f"got {bonus.num_envs}"
-        )
-
-
-def check_num_envs(bonus: IntrinsicReward, num_envs: int) -> None:
-    """Refuse a bonus sized for another number of environments: its queues and filters would be of the wrong length."""
-    if bonus.num_envs != num_envs:
+    if bonus.num_envs != num_envs:  # its queues, filters and memories would be of the wrong length
         raise ValueError(f"bonus: expected one built with num_envs={num_envs}, got num_envs={bonus.num_envs}")
 
 
-def check_mixer(config: MixerConfig) -> None:
-    """Refuse settings that only an agent with its own value heads can follow."""
-    if not isinstance(config, MixerConfig):
-        raise ValueError(f"mixer: expected an lpm.agents.MixerConfig, got {type(config).__name__}")
-    if config.heads != 1 or not config.episodic:
+def check_no_policy(bonus: IntrinsicReward, why: str) -> None:
+    """Refuse a bonus that needs the policy's parameters where there are none."""
+    if "policy" in bonus.needs:
         raise ValueError(
-            "mixer: expected heads=1 and episodic=True, because here one value function learns from the sum and ends "
-            f"with the episode; got heads={config.heads}, episodic={config.episodic}; lpm.agents.PPO has the others"
+            f"bonus: {type(bonus).__name__} needs the policy's parameters, which {why}; use lpm.agents.PPO"
         )
 
 
-def check_count(name: str, value: Any) -> int:
+def check_count(name: str, value: Any, why: str = "") -> int:
     """An integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{name}: expected an integer of at least 1, got {value!r}")
+        raise ValueError(f"{name}: expected an integer of at least 1{why}, got {value!r}")
     return int(value)
-
-
-def finite(raw: NDArray[np.float32], bonus: IntrinsicReward, step: int) -> NDArray[np.float32]:
-    """The bonus, refused if it is not a number everywhere."""
-    if not np.isfinite(raw).all():
-        raise NonFiniteError(f"bonus {type(bonus).__name__}", step, float(raw[~np.isfinite(raw)][0]))
-    return raw
 
 
 # ---- blocks -----------------------------------------------------------------------------------------------
@@ -151,53 +154,44 @@ def make_block(
 
 
 # ---- rewards ----------------------------------------------------------------------------------------------
-def replayed(mixer: RewardMixer, raw: Tensor, progress: float) -> Tensor:
-    """What the mixer makes of bonuses that it has met before: weighed, with its statistics left as they are."""
-    config = mixer.config
-    bonus = raw / mixer.std if config.normalise == "return_std" else raw
-    if config.clip is not None:
-        bonus = bonus.clamp(-config.clip, config.clip)
-    return bonus * scheduled(config.schedule, config.weight, config.final_weight, progress)
+def pay(
+    bonus: IntrinsicReward, mixer: RewardMixer, block: Transitions, extrinsic: NDArray[Any], progress: float, step: int
+) -> tuple[Floats, Mixed]:
+    """Show a block to the bonus: what it says, and the rewards mixed."""
+    raw = finite(bonus.step(block).cpu().numpy(), f"bonus {type(bonus).__name__}", step)
+    return raw, mixer.mix(extrinsic, raw, block.valid.cpu().numpy(), progress)
 
 
 class Returns:
     """Recent returns of finished episodes, of the task's own reward and of the shaped one, kept apart."""
 
     def __init__(self, num_envs: int) -> None:
-        self._running = np.zeros((2, num_envs))
-        self._recent: deque[tuple[float, float]] = deque(maxlen=RECENT)
+        self._sums = EpisodeSums(2, num_envs)
 
     def add(self, task: NDArray[Any], shaped: NDArray[Any], done: NDArray[np.bool_]) -> None:
         """A (T, N) block of both rewards."""
-        both, start = np.stack((task, shaped)), 0
-        for t in np.flatnonzero(done.any(axis=1)):
-            self._running += both[:, start : t + 1].sum(axis=1)
-            for row in np.flatnonzero(done[t]):
-                self._recent.append((float(self._running[0, row]), float(self._running[1, row])))
-            self._running[:, done[t]] = 0.0
-            start = int(t) + 1
-        self._running += both[:, start:].sum(axis=1)
+        self._sums.add(np.stack((task, shaped)), done)
 
     def restart(self, rows: NDArray[np.bool_]) -> None:
         """In these environments an episode begins; one that was left without an end is forgotten."""
-        self._running[:, rows] = 0.0
+        self._sums.running[:, rows] = 0.0
 
     def means(self) -> dict[str, float]:
         """Mean over the recent episodes; empty before the first has ended."""
-        if not self._recent:
+        if not self._sums.recent:
             return {}
-        task, shaped = np.mean(self._recent, axis=0)
+        task, shaped = np.mean(self._sums.recent, axis=0)
         return {"task_return": float(task), "shaped_return": float(shaped)}
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything, as tensors."""
-        recent = torch.tensor(list(self._recent), dtype=torch.float64).reshape(-1, 2)
-        return {"running": torch.from_numpy(self._running.copy()), "recent": recent}
+        recent = torch.tensor(list(self._sums.recent), dtype=torch.float64).reshape(-1, 2)
+        return {"running": torch.from_numpy(self._sums.running.copy()), "recent": recent}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Put back what `state_dict` gave."""
-        self._running = state["running"].numpy().copy()
-        self._recent = deque(((a, b) for a, b in state["recent"].tolist()), maxlen=RECENT)
+        """Restore what `state_dict` saved."""
+        self._sums.running = state["running"].numpy().copy()
+        self._sums.recent = deque(map(tuple, state["recent"].tolist()), maxlen=RECENT)
 
 
 # ---- steps ------------------------------------------------------------------------------------------------
@@ -246,6 +240,6 @@ class Steps:
         return {name: torch.from_numpy(column) for name, column in zip(self.FIELDS, columns, strict=True)}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Put back what `state_dict` gave."""
+        """Restore what `state_dict` saved."""
         columns = [state[name].numpy() for name in self.FIELDS] if state else []
         self._rows = [tuple(row) for row in zip(*columns, strict=True)]

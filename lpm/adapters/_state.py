@@ -13,7 +13,7 @@ import torch
 from lpm.core.bonus import IntrinsicReward
 from lpm.files import write_atomic
 
-FORMAT = "lpm.adapters/1"
+STATE_FORMAT = "lpm.adapters/1"
 
 
 class Stateful(Protocol):
@@ -25,14 +25,14 @@ class Stateful(Protocol):
         """Everything, as tensors and plain Python."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put back what `state_dict` gave."""
+        """Restore what `state_dict` saved."""
 
 
 def write_state(path: str | Path, part: Stateful, **about: int) -> None:
     """Write the state of an adapter and a few integers about it: whole or not at all."""
     content = io.BytesIO()
     kind = type(part.bonus).__name__
-    torch.save({"format": FORMAT, "bonus": kind, "about": about, "state": part.state_dict()}, content)
+    torch.save({"format": STATE_FORMAT, "bonus": kind, "about": about, "state": part.state_dict()}, content)
     write_atomic(Path(path), content.getvalue())
 
 
@@ -64,7 +64,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: expected the state of a bonus, but the file cannot be read") from error
     if (
         not isinstance(stored, dict)
-        or stored.get("format") != FORMAT
+        or stored.get("format") != STATE_FORMAT
         or not {"bonus", "about", "state"} <= stored.keys()
     ):
         raise ValueError(f"{path}: expected the state of a bonus, got another kind of file")

@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from lpm.adapters._common import (
     check_bonus,
     check_count,
-    check_mixer,
-    check_num_envs,
+    check_no_policy,
+    check_total,
     choose,
     choose_spaces,
-    finite,
     make_block,
+    make_mixer,
+    pay,
 )
 from lpm.adapters._state import read_state, write_state
-from lpm.agents.mixer import MixerConfig, RewardMixer
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.mixer import MixerConfig
 
 Array = NDArray[Any]
 
@@ -65,17 +66,9 @@ class IntrinsicVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
                 "one with gymnasium.vector.SyncVectorEnv([lambda: env])"
             )
         super().__init__(env)
-        config = MixerConfig() if mixer is None else mixer
-        check_mixer(config)
+        self.mixer = make_mixer(bonus, mixer)
         check_bonus(bonus, choose_spaces(env.single_observation_space, env.single_action_space, obs_key), env.num_envs)
-        check_num_envs(bonus, env.num_envs)
-        if "policy" in bonus.needs:
-            raise ValueError(
-                f"bonus: {type(bonus).__name__} needs the policy's parameters, which an environment does not see; "
-                "use lpm.agents.PPO"
-            )
-        if config.schedule != "constant" and total_steps is None:
-            raise ValueError(f"total_steps: a {config.schedule} schedule needs to know the length of the run, got None")
+        check_no_policy(bonus, "an environment does not see")
         mode = env.metadata.get("autoreset_mode")
         if mode is None:
             raise ValueError(
@@ -83,9 +76,8 @@ class IntrinsicVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
                 f"got metadata {env.metadata}"
             )
         self.bonus = bonus
-        self.mixer = RewardMixer(config, env.num_envs)
         self.update_every = bonus.rollout_steps if update_every is None else check_count("update_every", update_every)
-        self.total_steps = None if total_steps is None else check_count("total_steps", total_steps)
+        self.total_steps = check_total(total_steps, self.mixer.config)
         self.obs_key = obs_key
         self.steps = 0
         """Steps so far, summed over environments."""
@@ -134,8 +126,8 @@ class IntrinsicVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
             reward=np.asarray(reward)[None],
         )
         self.steps += self.num_envs
-        raw = finite(self.bonus.step(block).cpu().numpy(), self.bonus, self.steps)
-        streams = self.mixer.mix(np.asarray(reward)[None], raw, valid[None], self._progress)
+        progress = 0.0 if self.total_steps is None else self.steps / self.total_steps
+        raw, mixed = pay(self.bonus, self.mixer, block, np.asarray(reward)[None], progress, self.steps)
         self._obs, self._ended = seen, np.array(done)
         self._since_update += 1
         if self._since_update == self.update_every:
@@ -149,7 +141,7 @@ class IntrinsicVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
             "intrinsic_reward": raw[0],
             "_intrinsic_reward": everywhere,
         }
-        return obs, streams.rewards[0][0], terminated, truncated, info
+        return obs, mixed.total[0], terminated, truncated, info
 
     def _successors(self, seen: Array, done: Array, info: dict[str, Any]) -> Array:
         """In SAME_STEP mode the returned rows of ended episodes follow a reset; the true ones are in `info`."""
@@ -164,10 +156,6 @@ class IntrinsicVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
             successors[row] = choose(final, self.obs_key)[row] if whole else choose(final[row], self.obs_key)
         return successors
 
-    @property
-    def _progress(self) -> float:
-        return 0.0 if self.total_steps is None else min(self.steps / self.total_steps, 1.0)
-
     # ---- state --------------------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any]:
         """Bonus, mixer and counters; the environment is not part of it."""
@@ -178,7 +166,7 @@ class IntrinsicVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put back what `state_dict` gave; a new wrapper needs `reset` before its first step."""
+        """Restore what `state_dict` saved; a new wrapper needs `reset` before its first step."""
         self.mixer.load_state_dict(state["mixer"])
         self.bonus.load_state_dict(state["bonus"])
         self.steps, self._since_update = state["counters"]

@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lpm.adapters._common import check_count, check_mixer, finite, make_block, missing
+from lpm.adapters._common import check_mixer, check_total, make_block, make_mixer, missing, pay
 from lpm.adapters._episodes import Chunk, flags, lay_out, spread
-from lpm.agents.mixer import MixerConfig, RewardMixer
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, make
 from lpm.core.spaces import Spaces
 
@@ -68,8 +68,7 @@ class IntrinsicSettings:
     def __post_init__(self) -> None:
         check_mixer(self.mixer)
         configure(self.bonus, self.variant, **self.fields)
-        if self.mixer.schedule != "constant":
-            check_count("total_steps", self.total_steps)
+        check_total(self.total_steps, self.mixer)
 
 
 def add_intrinsic(
@@ -146,7 +145,7 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
         """`executed` turns actions as the module sampled them into those that the environment was given."""
         super().__init__()
         self.bonus = bonus
-        self.mixer = RewardMixer(mixer, bonus.num_envs)
+        self.mixer = make_mixer(bonus, mixer)
         self.total_steps = total_steps
         self.executed = executed
         self.steps = 0
@@ -205,15 +204,15 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
             if needs_policy
             else None,
         )
-        raw = finite(self.bonus.step(transitions).cpu().numpy(), self.bonus, self.steps)
         progress = 0.0 if self.total_steps is None else self.steps / self.total_steps
-        streams = self.mixer.mix(extrinsic, raw, valid, progress)
+        raw, paid = pay(self.bonus, self.mixer, transitions, extrinsic, progress, self.steps)
         self.steps += int(valid.sum())
         self._log(
             metrics,
-            {"raw_mean": raw[valid].mean(), "mixed_mean": streams.bonus[valid].mean(), "weight": streams.weight},
+            {"raw_mean": raw[valid].mean(), "mixed_mean": paid.bonus[valid].mean(), "weight": paid.weight},
         )
-        return [streams.rewards[0][p.start : p.start + c.length, p.row] for p, c in zip(places, chunks, strict=True)]
+        total = paid.total
+        return [total[p.start : p.start + c.length, p.row] for p, c in zip(places, chunks, strict=True)]
 
     def _check_placement(self, batch: dict[str, Any], shared_data: dict[str, Any] | None) -> None:
         if Postprocessing.ADVANTAGES in batch.get(DEFAULT_MODULE_ID, batch):
@@ -253,7 +252,7 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
         return {"bytes": stream.getvalue()}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Put back what `get_state` gave."""
+        """Restore what `get_state` saved."""
         saved = torch.load(io.BytesIO(state["bytes"]), map_location=self.bonus.device, weights_only=True)
         self.bonus.load_state_dict(saved["bonus"])
         self.mixer.load_state_dict(saved["mixer"])
@@ -304,7 +303,7 @@ class IntrinsicPPOLearner(PPOTorchLearner):  # type: ignore[misc]
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Put back what `get_state` gave."""
+        """Restore what `get_state` saved."""
         super().set_state(state)
         if KEY in state:
             self.intrinsic.set_state(state[KEY])

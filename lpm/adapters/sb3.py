@@ -11,22 +11,28 @@ Off-policy (SAC, TD3, DDPG, DQN, TQC, QR-DQN):
     model = SAC("MlpPolicy", env)
     intrinsic = IntrinsicReplayBuffer.attach(model, make_bonus("lpm", model), MixerConfig(weight=0.1))
     model.learn(100_000)
+
+A model and its bonus on disk (`save`, `load_bonus`) are the model's zip and a companion file beside it.
 """
 
 from __future__ import annotations
 
+import io
+from pathlib import Path
+
 from lpm.adapters._common import missing
-from lpm.agents.mixer import MixerConfig
+from lpm.adapters._state import Stateful, read_about, read_state, write_state
+from lpm.core.mixer import MixerConfig
+from lpm.files import write_atomic
 
 try:
-    import stable_baselines3 as _  # noqa: F401
+    from stable_baselines3.common.base_class import BaseAlgorithm
 except ImportError as error:
     raise missing("stable-baselines3", "sb3") from error
 
 from lpm.adapters.sb3_model import make_bonus, spaces_of
 from lpm.adapters.sb3_offpolicy import IntrinsicReplayBuffer
 from lpm.adapters.sb3_onpolicy import IntrinsicCallback
-from lpm.adapters.sb3_saving import companion, load_bonus, save
 
 __all__ = [
     "IntrinsicCallback",
@@ -38,3 +44,53 @@ __all__ = [
     "save",
     "spaces_of",
 ]
+
+
+def companion(path: str | Path) -> Path:
+    """Where the bonus of a model saved at `path` is kept.
+
+    >>> companion("runs/model.zip").name, companion("runs/model").name
+    ('model.bonus.pt', 'model.bonus.pt')
+    """
+    path = Path(path)
+    return path.with_name(f"{path.name.removesuffix('.zip')}.bonus.pt")
+
+
+def save(model: BaseAlgorithm, intrinsic: Stateful, path: str | Path) -> None:
+    """Save the model as `model.save` does, and its bonus in a companion file; each is written whole or not at all.
+
+    `intrinsic` is the IntrinsicCallback or IntrinsicReplayBuffer. Stored transitions are saved by
+    `model.save_replay_buffer`.
+    """
+    _check(intrinsic)
+    path = Path(path)
+    content = io.BytesIO()
+    model.save(content)
+    write_state(companion(path), intrinsic, num_timesteps=model.num_timesteps)
+    write_atomic(path if path.suffix else path.with_name(f"{path.name}.zip"), content.getvalue())
+
+
+def load_bonus(model: BaseAlgorithm, intrinsic: Stateful, path: str | Path) -> None:
+    """Put back the bonus of a model that was saved at `path` and has just been loaded from there."""
+    _check(intrinsic)
+    if isinstance(intrinsic, IntrinsicReplayBuffer) and model.replay_buffer is not intrinsic:  # type: ignore[attr-defined]
+        raise ValueError(
+            "load_bonus: expected the model's own IntrinsicReplayBuffer, but the model has another replay buffer; "
+            "load_replay_buffer replaces it: call that first, then attach, then load_bonus"
+        )
+    file = companion(path)
+    if not file.exists():
+        raise ValueError(f"{file}: expected the bonus of this model; lpm.adapters.sb3.save writes it beside the model")
+    steps = read_about(file).get("num_timesteps")
+    if steps != model.num_timesteps:
+        raise ValueError(
+            f"{file}: expected the bonus of step {model.num_timesteps}, as the model, got that of step {steps}"
+        )
+    read_state(file, intrinsic)
+
+
+def _check(intrinsic: Stateful) -> None:
+    if not isinstance(intrinsic, (IntrinsicCallback, IntrinsicReplayBuffer)):
+        raise ValueError(
+            f"intrinsic: expected the IntrinsicCallback or IntrinsicReplayBuffer, got {type(intrinsic).__name__}"
+        )

@@ -13,7 +13,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import VecNormalize
 from torch import Tensor
 
-from lpm.adapters._common import check_bonus, check_num_envs, choose_spaces
+from lpm.adapters._common import check_bonus, check_no_policy, choose_spaces
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
@@ -35,12 +35,7 @@ def make_bonus(name: str, model: BaseAlgorithm, *, obs_key: str | None = None, *
 def check_model(model: BaseAlgorithm, bonus: IntrinsicReward, obs_key: str | None) -> None:
     """Refuse a bonus that does not belong to this model, and environments whose raw observations are out of reach."""
     check_bonus(bonus, spaces_of(model, obs_key), model.n_envs)
-    check_num_envs(bonus, model.n_envs)
-    if "policy" in bonus.needs:
-        raise ValueError(
-            f"bonus: {type(bonus).__name__} needs the policy's parameters, which Stable-Baselines3 does not keep; "
-            "use lpm.agents.PPO"
-        )
+    check_no_policy(bonus, "Stable-Baselines3 does not keep")
     normalise = _normalises_obs(model)
     if normalise is not None:
         raw = choose_spaces(normalise.observation_space, model.action_space, obs_key).observation

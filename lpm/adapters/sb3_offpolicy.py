@@ -17,11 +17,12 @@ from stable_baselines3.common.vec_env import VecNormalize
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 from torch import Tensor
 
-from lpm.adapters._common import Returns, Steps, check_count, check_mixer, choose, finite, make_block, replayed
+from lpm.adapters._common import Returns, Steps, check_count, choose, make_block, make_mixer, pay
 from lpm.adapters.sb3_model import check_model, progress, time_limits
 from lpm.adapters.sb3_onpolicy import record
-from lpm.agents.mixer import MixerConfig, RewardMixer
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.errors import finite
+from lpm.core.mixer import MixerConfig, RewardMixer
 
 Samples = ReplayBufferSamples | DictReplayBufferSamples
 
@@ -41,7 +42,7 @@ class IntrinsicReplayBuffer:
         model: OffPolicyAlgorithm,
         inner: ReplayBuffer,
         bonus: IntrinsicReward,
-        mixer: MixerConfig,
+        mixer: RewardMixer,
         update_every: int,
         obs_key: str | None,
     ) -> None:
@@ -49,7 +50,7 @@ class IntrinsicReplayBuffer:
         self.model = model
         self.inner = inner
         self.bonus = bonus
-        self.mixer = RewardMixer(mixer, bonus.num_envs)
+        self.mixer = mixer
         self.update_every = update_every
         self.obs_key = obs_key
         self.returns = Returns(bonus.num_envs)
@@ -82,12 +83,11 @@ class IntrinsicReplayBuffer:
             )
         if isinstance(model.replay_buffer, cls):
             raise ValueError("IntrinsicReplayBuffer: this model has a bonus already; detach() that one first")
-        config = MixerConfig() if mixer is None else mixer
-        check_mixer(config)
+        made = make_mixer(bonus, mixer)
         check_model(model, bonus, obs_key)
         inner = check_replay(model.replay_buffer, bonus)
         every = bonus.rollout_steps if update_every is None else check_count("update_every", update_every)
-        buffer = cls(model, inner, bonus, config, every, obs_key)
+        buffer = cls(model, inner, bonus, made, every, obs_key)
         model.replay_buffer = buffer  # type: ignore[assignment]
         return buffer
 
@@ -156,8 +156,8 @@ class IntrinsicReplayBuffer:
             reward=samples.rewards.view(1, -1),
         )
         raw = self.bonus.score(block)
-        finite(raw.cpu().numpy(), self.bonus, self.model.num_timesteps)
-        weighted = replayed(self.mixer, raw, progress(self.model)).view(-1, 1)
+        finite(raw.cpu().numpy(), f"bonus {type(self.bonus).__name__}", self.model.num_timesteps)
+        weighted = self.mixer.replay(raw, progress(self.model)).view(-1, 1)
         task = samples.rewards
         if env is not None:
             task = _through(env.normalize_reward, task)
@@ -171,17 +171,16 @@ class IntrinsicReplayBuffer:
     def _observe(self, *, update: bool) -> None:
         """Show the steps that wait to the bonus and its mixer; learn from all since the last update if asked."""
         block = self._steps.take(self.bonus)
-        raw = finite(self.bonus.step(block).cpu().numpy(), self.bonus, self.model.num_timesteps)
         assert block.reward is not None
         reward = block.reward.cpu().numpy()
-        streams = self.mixer.mix(reward, raw, block.valid.cpu().numpy(), progress(self.model))
-        self.returns.add(reward, streams.rewards[0], block.done.cpu().numpy())
+        raw, mixed = pay(self.bonus, self.mixer, block, reward, progress(self.model), self.model.num_timesteps)
+        self.returns.add(reward, mixed.total, block.done.cpu().numpy())
         self._seen = True
         if update:
             metrics = self.bonus.update()
             self.updates += 1
             self._since_update = 0
-            record(self.model, raw, streams.bonus, streams.weight, metrics, self.returns)
+            record(self.model, raw, mixed, metrics, self.returns)
 
     def _restart(self) -> None:
         """The environments were reset, perhaps in the middle of their episodes."""
@@ -211,7 +210,7 @@ class IntrinsicReplayBuffer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put back what `state_dict` gave."""
+        """Restore what `state_dict` saved."""
         self.mixer.load_state_dict(state["mixer"])
         self.bonus.load_state_dict(state["bonus"])
         self.returns.load_state_dict(state["returns"])

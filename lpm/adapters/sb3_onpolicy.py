@@ -11,7 +11,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
-from lpm.adapters._common import Returns, Steps, check_count, check_mixer, choose, finite
+from lpm.adapters._common import Returns, Steps, check_count, choose, make_mixer, pay
 from lpm.adapters.sb3_model import (
     check_model,
     final_obs,
@@ -22,8 +22,8 @@ from lpm.adapters.sb3_model import (
     time_limit_value,
     time_limits,
 )
-from lpm.agents.mixer import MixerConfig, RewardMixer
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.mixer import Mixed, MixerConfig
 
 
 class IntrinsicCallback(BaseCallback):
@@ -47,12 +47,8 @@ class IntrinsicCallback(BaseCallback):
     ) -> None:
         """`update_every`: rollouts between two updates of the bonus; `obs_key`: the entry of Dict observations."""
         super().__init__(verbose)
-        config = MixerConfig() if mixer is None else mixer
-        check_mixer(config)
-        if not isinstance(bonus, IntrinsicReward):
-            raise ValueError(f"bonus: expected an lpm.IntrinsicReward, see make_bonus; got {type(bonus).__name__}")
         self.bonus = bonus
-        self.mixer = RewardMixer(config, bonus.num_envs)
+        self.mixer = make_mixer(bonus, mixer)
         self.obs_key = obs_key
         self.update_every = check_count("update_every", update_every)
         self.returns = Returns(bonus.num_envs)
@@ -100,18 +96,16 @@ class IntrinsicCallback(BaseCallback):
                 f"{len(self._steps)}; pass it to learn() directly or in a list, not inside another callback"
             )
         block = self._steps.take(self.bonus)
-        raw = finite(self.bonus.step(block).cpu().numpy(), self.bonus, model.num_timesteps)
         rewards = np.stack(self._rewards)
-        streams = self.mixer.mix(rewards, raw, block.valid.cpu().numpy(), progress(model))
-        shaped = streams.rewards[0]
+        raw, mixed = pay(self.bonus, self.mixer, block, rewards, progress(model), model.num_timesteps)
         buffer = model.rollout_buffer
-        buffer.rewards = (shaped + self._time_limit_part(rewards, buffer.rewards)).astype(np.float32)
+        buffer.rewards = (mixed.total + self._time_limit_part(rewards, buffer.rewards)).astype(np.float32)
         buffer.compute_returns_and_advantage(last_values(model), np.asarray(model._last_episode_starts))
         assert block.reward is not None
-        self.returns.add(block.reward.cpu().numpy(), shaped, block.done.cpu().numpy())
+        self.returns.add(block.reward.cpu().numpy(), mixed.total, block.done.cpu().numpy())
         self.rollouts += 1
         metrics = self.bonus.update() if self.rollouts % self.update_every == 0 else {}
-        record(model, raw, streams.bonus, streams.weight, metrics, self.returns)
+        record(model, raw, mixed, metrics, self.returns)
 
     def _time_limit_part(self, rewards: NDArray[Any], stored: NDArray[np.float32]) -> NDArray[Any]:
         """(T, N): what the model itself has added to the rewards in its buffer."""
@@ -136,7 +130,7 @@ class IntrinsicCallback(BaseCallback):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put back what `state_dict` gave."""
+        """Restore what `state_dict` saved."""
         self.mixer.load_state_dict(state["mixer"])
         self.bonus.load_state_dict(state["bonus"])
         self.returns.load_state_dict(state["returns"])
@@ -159,12 +153,7 @@ def check_on_policy(model: BaseAlgorithm) -> None:
 
 
 def record(
-    model: BaseAlgorithm,
-    raw: NDArray[np.float32],
-    weighted: NDArray[np.float32],
-    weight: float,
-    metrics: dict[str, Any],
-    returns: Returns,
+    model: BaseAlgorithm, raw: NDArray[np.float32], mixed: Mixed, metrics: dict[str, Any], returns: Returns
 ) -> None:
     """Log the bonus before and after mixing, its own metrics, and both returns."""
     if not hasattr(model, "_logger"):
@@ -172,8 +161,8 @@ def record(
     values = {
         "bonus_mean": float(raw.mean()),
         "bonus_std": float(raw.std()),
-        "weighted_mean": float(weighted.mean()),
-        "weight": weight,
+        "weighted_mean": float(mixed.bonus.mean()),
+        "weight": mixed.weight,
         **{name: float(value) for name, value in metrics.items()},
         **returns.means(),
     }

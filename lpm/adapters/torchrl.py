@@ -23,9 +23,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lpm.adapters._common import check_count, check_mixer, finite, make_block, missing
-from lpm.agents.mixer import MixerConfig, RewardMixer
+from lpm.adapters._common import check_total, make_block, make_mixer, missing, pay
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.mixer import MixerConfig
 
 try:
     from tensordict import TensorDict, TensorDictBase
@@ -73,16 +73,11 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
         ):
             if isinstance(keys, str) or len(keys) != 2:
                 raise ValueError(f"{name}: expected two keys ({meaning}), got {keys!r}")
-        given: Any = bonus
-        if not isinstance(given, IntrinsicReward):
-            raise ValueError(f"bonus: expected an lpm.IntrinsicReward, see lpm.make; got {type(given).__name__}")
-        config = MixerConfig() if mixer is None else mixer
-        check_mixer(config)
-        if config.schedule != "constant":
-            check_count("total_steps", total_steps)
+        made = make_mixer(bonus, mixer)
+        check_total(total_steps, made.config)
         super().__init__(in_keys=list(in_keys), out_keys=list(out_keys))
         self.bonus = bonus
-        self.mixer = RewardMixer(config, bonus.num_envs)
+        self.mixer = made
         self.reward_key = reward_key
         self.total_steps = total_steps
         self.steps = 0
@@ -169,15 +164,13 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
             reward=extrinsic,
             policy=_policy(block) if "policy" in self.bonus.needs else None,
         )
-        raw = finite(self.bonus.step(transitions).cpu().numpy(), self.bonus, self.steps)
-        valid = transitions.valid.cpu().numpy()
         progress = 0.0 if self.total_steps is None else self.steps / self.total_steps
-        streams = self.mixer.mix(extrinsic.cpu().numpy(), raw, valid, progress)
-        self.steps += int(valid.sum())
+        _, paid = pay(self.bonus, self.mixer, transitions, extrinsic.cpu().numpy(), progress, self.steps)
+        self.steps += int(transitions.valid.sum())
         device = extrinsic.device
         target.set(self.out_keys[1], target.get(self.reward_key).clone())
-        target.set(self.out_keys[0], shaped(torch.from_numpy(streams.bonus).to(device)))
-        target.set(self.reward_key, shaped(torch.from_numpy(streams.rewards[0]).to(device)))
+        target.set(self.out_keys[0], shaped(torch.from_numpy(paid.bonus).to(device)))
+        target.set(self.reward_key, shaped(torch.from_numpy(paid.total).to(device)))
 
     def _check_rows(self, block: TensorDictBase, after: TensorDictBase) -> None:
         """Time runs down a row: from one trajectory to the next only where the first has ended."""
@@ -219,7 +212,7 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
         return {"mixer": self.mixer.state_dict(), "steps": self.steps, "learnt": self.learnt}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Put back what `get_extra_state` gave."""
+        """Restore what `get_extra_state` saved."""
         self.mixer.load_state_dict(state["mixer"])
         self.steps, self.learnt = state["steps"], state["learnt"]
 

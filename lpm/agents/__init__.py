@@ -14,16 +14,17 @@ from __future__ import annotations
 from lpm.agents.a2c import A2C as A2C
 from lpm.agents.a2c import A2CConfig as A2CConfig
 from lpm.agents.agent import Agent as Agent
+from lpm.agents.agent import AgentConfig as AgentConfig
 from lpm.agents.collect import Block as Block
 from lpm.agents.collect import Collector as Collector
-from lpm.agents.errors import NonFiniteError as NonFiniteError
 from lpm.agents.gae import gae as gae
-from lpm.agents.mixer import MixerConfig as MixerConfig
-from lpm.agents.mixer import RewardMixer as RewardMixer
 from lpm.agents.policy import ActorCritic as ActorCritic
 from lpm.agents.policy import NetworkConfig as NetworkConfig
 from lpm.agents.ppo import PPO as PPO
 from lpm.agents.ppo import PPOConfig as PPOConfig
+from lpm.core.errors import NonFiniteError as NonFiniteError
+from lpm.core.mixer import MixerConfig as MixerConfig
+from lpm.core.mixer import RewardMixer as RewardMixer
 
 __all__ = [
     "A2C",
@@ -31,6 +32,7 @@ __all__ = [
     "A2CConfig",
     "ActorCritic",
     "Agent",
+    "AgentConfig",
     "Block",
     "Collector",
     "MixerConfig",

@@ -1,62 +1,93 @@
-"""What PPO and A2C share: their parts, the way from a block to advantages, and their state."""
+"""What PPO and A2C share: settings, parts, the training cycle, the way from a block to advantages, and state."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from lpm.agents.collect import Block, Collector, Envs
-from lpm.agents.errors import NonFiniteError
-from lpm.agents.gae import Floats, gae
-from lpm.agents.mixer import MixerConfig, RewardMixer, Streams
+from lpm.agents.gae import gae
 from lpm.agents.policy import ActorCritic, NetworkConfig
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.errors import NonFiniteError, finite
+from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer, Schedule, scheduled
 from lpm.core.registry import resolve_device
 from lpm.core.spaces import Spaces
 from lpm.nn.inputs import in_chunks
 
-
-class AgentConfig(Protocol):
-    """What every agent's config has."""
-
-    @property
-    def num_envs(self) -> int:
-        """Parallel environments."""
-
-    @property
-    def rollout_steps(self) -> int:
-        """Steps per environment between two updates."""
-
-    @property
-    def gamma(self) -> float:
-        """Discount of the task's reward."""
-
-    @property
-    def gae_lambda(self) -> float:
-        """λ of generalised advantage estimation."""
-
-    @property
-    def network(self) -> NetworkConfig:
-        """The networks."""
+PolicyKind = Literal["learnt", "uniform"]
+POLICIES = get_args(PolicyKind)
+"""A policy that learns, or uniformly random actions that nothing learns from: the reference for coverage."""
 
 
 @dataclass(frozen=True)
-class Batch:
+class AgentConfig:
+    """Settings that every learner has."""
+
+    num_envs: int = 8
+    """Parallel environments. Paper: 64 (Atari), 1 (MiniWorld)."""
+    rollout_steps: int = 128
+    """Steps per environment between two updates. Paper: 128 (Atari), 64 (MiniWorld)."""
+    learning_rate: float = 1e-3
+    """Of the optimiser. Paper: 1e-4 (Atari), 0.01 (MiniWorld)."""
+    learning_rate_schedule: Schedule = "linear"
+    """How the learning rate moves to `final_learning_rate` over the run. Once values are right, advantages are mostly
+    noise; a rate that stays high then walks away from a good policy. LPM release: constant."""
+    final_learning_rate: float = 0.0
+    """The learning rate at the end, unless the schedule is "constant"."""
+    gamma: float = 0.99
+    """Discount of the task's reward (with one head: of the sum)."""
+    gae_lambda: float = 0.95
+    """λ of generalised advantage estimation; 1: n-step returns. Release (MiniWorld): 0.95; the paper does not say."""
+    value_heads: Literal[1, 2] = 1
+    """1: one value function for the sum. 2: one each for the task's reward and the bonus, advantages added."""
+    episodic_bonus: bool = True
+    """Whether the bonus's return ends with the episode. False lets it run on (RND). With one head there is one
+    return, so False lets all of it run on, as in the LPM release."""
+    value_coef: float = 0.5
+    """Weight of the value loss (half the mean squared error, summed over heads)."""
+    entropy: float = 0.0
+    """Weight of the entropy bonus. Paper: 0.001 (Atari), 0.03 (MiniWorld); release (MiniWorld): 0.05."""
+    entropy_schedule: Schedule = "constant"
+    """How the entropy weight moves to `final_entropy` over the run."""
+    final_entropy: float = 0.0
+    """The entropy weight at the end, unless the schedule is "constant"."""
+    max_grad_norm: float = 0.5
+    """Bound on the norm of the gradient: of actor and critic each (PPO), or of both where they share convolutions."""
+    normalise_advantage: bool = True
+    """Standardise advantages in each minibatch. Without it the size of policy steps follows the size of the critic's
+    errors, and a solved policy is lost again. LPM release (MiniWorld): no."""
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    """The networks."""
+
+    def __post_init__(self) -> None:
+        self._at_least_one("num_envs", "rollout_steps")
+        if self.value_heads not in (1, 2):
+            raise ValueError(f"{type(self).__name__}.value_heads: expected 1 or 2, got {self.value_heads}")
+
+    def _at_least_one(self, *names: str) -> None:
+        for name in names:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{type(self).__name__}.{name}: expected at least 1, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class LearnBatch:
     """The valid transitions of a block as rows, ready to learn from."""
 
     obs: Tensor
     choice: Tensor
     policy: Tensor
     advantage: Tensor
-    """(B,) summed over the streams."""
+    """(B,) summed over the heads."""
     returns: Tensor
     """(B, heads)."""
     values: Tensor
@@ -64,11 +95,12 @@ class Batch:
 
 
 class Agent:
-    """Collector, networks, bonus and mixer of one run. A subclass writes `cycle`, which tells the algorithm."""
+    """Collector, networks, bonus and mixer of a run; `cycle` tells the algorithm, a subclass how the policy learns."""
 
     name: ClassVar[str]
     clips_parts: ClassVar[bool]
     """Whether the gradients of actor and critic are bounded each by itself."""
+    config: AgentConfig
     optimizer: torch.optim.Optimizer
 
     def __init__(
@@ -76,24 +108,29 @@ class Agent:
         envs: Envs,
         bonus: IntrinsicReward | None,
         config: AgentConfig,
-        mixer: MixerConfig,
+        mixer: MixerConfig | None,
         *,
         total_steps: int,
         seed: int,
         device: str | torch.device,
+        policy: PolicyKind,
         fuse: bool = True,
     ) -> None:
         if envs.num_envs != config.num_envs:
             raise ValueError(f"envs: expected {config.num_envs} environments as in the config, got {envs.num_envs}")
         if total_steps < 1:
             raise ValueError(f"total_steps: expected at least 1, got {total_steps}")
+        if policy not in POLICIES:
+            raise ValueError(f"policy: expected {' or '.join(map(repr, POLICIES))}, got {policy!r}")
+        self.config = config
         self.device = resolve_device(device)
         self.bonus = bonus
         self.spaces = Spaces.of(envs)
         self.total_steps = total_steps
+        self.uniform = policy == "uniform"
         agent_seed, env_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(2) // 2)
         self.generator = torch.Generator().manual_seed(agent_seed)
-        self.policy = ActorCritic(self.spaces, config.network, mixer.heads, self.generator).to(self.device)
+        self.policy = ActorCritic(self.spaces, config.network, config.value_heads, self.generator).to(self.device)
         self.channels_last = self.device.type == "cpu" and self.policy.shares_trunk and not self.spaces.channels_last
         if self.device.type == "cpu" and self.policy.shares_trunk:
             self.policy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -101,14 +138,32 @@ class Agent:
         self._part_sizes = [sum(p.numel() for p in part) for part in self._parts]
         self.flat = self.policy.fuse() if self.device.type == "cpu" and fuse else None
         self.collector = Collector(envs, self.spaces, config.rollout_steps, seed=env_seed, device=self.device)
-        self.mixer = RewardMixer(mixer, envs.num_envs)
-        self.uniform = bool(getattr(bonus, "uniform_policy", False))
+        self.mixer = RewardMixer(mixer or MixerConfig(), envs.num_envs)
         self.seconds = {"bonus": 0.0, "learn": 0.0}
-        self._discounts = (config.gamma, mixer.gamma)
-        self._lambda = config.gae_lambda
 
     def cycle(self) -> dict[str, float]:
-        """Collect one block and learn from it; the metrics of this cycle."""
+        """Collect a block, score it, mix the rewards, learn from them, let the bonus learn; what there is to log."""
+        c, progress = self.config, self.progress
+        block = self.collector.collect(self.policy, self.generator, uniform=self.uniform)
+        with self.timed("bonus"):
+            raw = self.raw_bonus(block)
+        mixed = self.mixer.mix(block.reward, raw, block.valid, progress)
+        metrics = self.report(block, raw, mixed)
+        if not self.uniform:
+            with self.timed("learn"):
+                batch = self.batch(block, mixed)
+                rate = scheduled(c.learning_rate_schedule, c.learning_rate, c.final_learning_rate, progress)
+                for group in self.optimizer.param_groups:
+                    group["lr"] = rate
+                metrics |= self.learn(batch, scheduled(c.entropy_schedule, c.entropy, c.final_entropy, progress))
+                metrics |= {"learn/learning_rate": rate, "learn/explained_variance": explained_variance(batch)}
+                self.renew_statistics(batch.obs)
+        with self.timed("bonus"):
+            metrics |= self.learn_bonus()
+        return metrics
+
+    def learn(self, batch: LearnBatch, entropy: float) -> dict[str, float]:
+        """Move the policy; `entropy` is the weight of the entropy bonus now."""
         raise NotImplementedError
 
     @property
@@ -139,36 +194,37 @@ class Agent:
         if self.bonus is None:
             return np.zeros_like(block.reward)
         raw = self.bonus.step(block.transitions).cpu().numpy()
-        if not np.isfinite(raw).all():
-            value = float(raw[~np.isfinite(raw)][0])
-            raise NonFiniteError(f"bonus {type(self.bonus).__name__}.step", self.steps, value)
-        return raw
+        return finite(raw, f"bonus {type(self.bonus).__name__}.step", self.steps)
 
     @torch.no_grad()
-    def batch(self, block: Block, streams: Streams) -> Batch:
-        """Advantages and returns of every stream, then the valid rows of everything."""
+    def batch(self, block: Block, mixed: Mixed) -> LearnBatch:
+        """Advantages and returns of every head, then the valid rows of everything."""
         values = self._values(block)
         last = self.policy.values(block.last_obs).cpu().numpy()
         final = np.zeros_like(values)
         if block.truncated.any():
             cut = torch.from_numpy(block.truncated).to(self.device)
             final[block.truncated] = self.policy.values(block.transitions.next_obs[cut]).cpu().numpy()
-        config, advantages = self.mixer.config, []
-        for head, rewards in enumerate(streams.rewards):
-            advantages.append(
-                gae(
-                    rewards,
-                    values[..., head],
-                    final[..., head],
-                    last[:, head],
-                    block.terminated,
-                    block.truncated,
-                    block.valid,
-                    gamma=self._discounts[head],
-                    lam=self._lambda,
-                    episodic=config.episodic or (config.heads == 2 and head == 0),
-                )
+        # (rewards, discount, whether the end of an episode ends the return) of each value head
+        c = self.config
+        heads = [(mixed.total, c.gamma, c.episodic_bonus)]
+        if c.value_heads == 2:
+            heads = [(mixed.task, c.gamma, True), (mixed.bonus, self.mixer.config.gamma, c.episodic_bonus)]
+        advantages = [
+            gae(
+                rewards,
+                values[..., head],
+                final[..., head],
+                last[:, head],
+                block.terminated,
+                block.truncated,
+                block.valid,
+                gamma=gamma,
+                lam=c.gae_lambda,
+                episodic=episodic,
             )
+            for head, (rewards, gamma, episodic) in enumerate(heads)
+        ]
         stacked = np.stack(advantages, axis=-1)
         keep = None if block.valid.all() else torch.from_numpy(block.valid.ravel())
 
@@ -180,7 +236,7 @@ class Agent:
         if self.channels_last and obs.ndim == 4:
             # once here, as bytes, instead of in every convolution of every pass, as floats
             obs = obs.to(memory_format=torch.channels_last)
-        return Batch(
+        return LearnBatch(
             obs=obs,
             choice=rows(block.choice),
             policy=rows(block.policy),
@@ -194,10 +250,7 @@ class Agent:
         if values is None:
             flat = block.transitions.obs.flatten(0, 1)
             values = in_chunks(self.policy.values, flat, chunk=8192).view(*block.valid.shape, -1)
-        array: Floats = values.cpu().numpy()
-        if not np.isfinite(array).all():
-            raise NonFiniteError("policy (critic)", self.steps, float(array[~np.isfinite(array)][0]))
-        return array
+        return finite(values.cpu().numpy(), "policy (critic)", self.steps)
 
     def renew_statistics(self, obs: Tensor) -> None:
         """Take the observations of a block into the policy's statistics, for the next block."""
@@ -236,12 +289,12 @@ class Agent:
                 raise NonFiniteError(f"bonus {type(self.bonus).__name__}.update ({name})", self.steps, value)
         return metrics
 
-    def report(self, block: Block, raw: Floats, streams: Streams) -> dict[str, float]:
+    def report(self, block: Block, raw: Floats, mixed: Mixed) -> dict[str, float]:
         """What a cycle says about the environment and the bonus."""
         collector, valid = self.collector, block.valid
-        metrics = {"episodes": float(collector.episodes), "reward/task": float(block.reward[valid].mean())}
-        if collector.recent:
-            returns, lengths = zip(*collector.recent, strict=True)
+        metrics = {"episodes": float(collector.sums.ended), "reward/task": float(block.reward[valid].mean())}
+        if collector.sums.recent:
+            returns, lengths = zip(*collector.sums.recent, strict=True)
             metrics |= {"return": float(np.mean(returns)), "length": float(np.mean(lengths))}
             metrics["success"] = float(np.mean(np.asarray(returns) > 0))
         if len(collector.visits):
@@ -250,15 +303,15 @@ class Agent:
         if block.noise_share is not None:
             metrics["noise_share"] = block.noise_share
         if self.bonus is not None:
-            scored, mixed = raw[valid], streams.bonus[valid]
+            scored, paid = raw[valid], mixed.bonus[valid]
             metrics |= {
                 "bonus/raw_mean": float(scored.mean()),
                 "bonus/raw_std": float(scored.std()),
                 "bonus/raw_min": float(scored.min()),
                 "bonus/raw_max": float(scored.max()),
-                "bonus/mixed_mean": float(mixed.mean()),
-                "bonus/mixed_std": float(mixed.std()),
-                "bonus/weight": streams.weight,
+                "bonus/mixed_mean": float(paid.mean()),
+                "bonus/mixed_std": float(paid.std()),
+                "bonus/weight": mixed.weight,
             }
         return metrics
 
@@ -277,7 +330,7 @@ class Agent:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put back what `state_dict` gave."""
+        """Restore what `state_dict` saved."""
         if state["algorithm"] != self.name:
             raise ValueError(f"expected the state of {self.name}, got that of {state['algorithm']}")
         if (state["bonus"] is None) != (self.bonus is None):
@@ -293,7 +346,7 @@ class Agent:
             (self.seconds if part in self.seconds else self.collector.seconds)[part] = seconds
 
 
-def explained_variance(batch: Batch) -> float:
+def explained_variance(batch: LearnBatch) -> float:
     """How much of the returns' variance the values explained, averaged over heads; 0 if the returns are constant."""
     variance = batch.returns.var(0, correction=0)
     residual = (batch.returns - batch.values).var(0, correction=0)

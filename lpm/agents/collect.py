@@ -22,14 +22,14 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lpm.agents.errors import NonFiniteError
-from lpm.agents.gae import Floats, Mask
 from lpm.agents.policy import ActorCritic
+from lpm.core.episodes import RECENT, EpisodeSums
+from lpm.core.errors import NonFiniteError
+from lpm.core.mixer import Floats, Mask
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 
 Envs = VectorEnv[Any, Any, Any]
-RECENT = 100  # episodes behind the reported return
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class Collector:
         self.seed = seed
         self.seconds = {"env": 0.0, "policy": 0.0}
         self.total_steps = 0
-        self.episodes = 0
-        self.recent: deque[tuple[float, int]] = deque(maxlen=RECENT)
+        self.sums = EpisodeSums(2, self.num_envs)
+        """Return and length of episodes."""
         self.visits = np.zeros(int(find_attribute(envs, "num_cells", 0)), dtype=np.int64)
         shape = (steps, self.num_envs)
         # with NEXT_STEP the returned observation is always the true successor: one storage serves both
@@ -85,8 +85,6 @@ class Collector:
         self._terminated, self._truncated, self._valid, self._noise = np.zeros((4, *shape), dtype=np.bool_)
         self._cells = np.full((2, *shape), -1, dtype=np.int64)  # where the step led, and where a reset led
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
-        self._returns = np.zeros(self.num_envs)
-        self._lengths = np.zeros(self.num_envs, dtype=np.int64)
         self._start(envs.reset(seed=seed))
         self.exact = _can_save(envs)
         """Whether the environments can be saved and put back exactly."""
@@ -100,10 +98,10 @@ class Collector:
     # ---- collecting ---------------------------------------------------------------------------------------
     def collect(self, policy: ActorCritic, generator: torch.Generator, *, uniform: bool = False) -> Block:
         """The next block, acted by sampling from `policy`, or uniformly at random."""
-        steps, chooser = self.num_steps, policy.choose
-        noise = chooser.noise(steps, self.num_envs, generator)
+        steps, actions = self.num_steps, policy.actions
+        noise = actions.noise(steps, self.num_envs, generator)
         parameters = torch.zeros(steps, self.num_envs, self.spaces.policy_width)
-        choices = chooser.uniform(noise) if uniform else noise.new_zeros(0)
+        choices = actions.uniform(noise) if uniform else noise.new_zeros(0)
         values: list[Tensor] = []
         parts: list[Tensor] = []
         self._obs[0] = self._obs[-1]
@@ -125,9 +123,9 @@ class Collector:
                         now = act(obs)
                     now = now.cpu()
                     parameters[t] = now
-                    choice = chooser.sample(now, noise[t])
+                    choice = actions.sample(now, noise[t])
                     parts.append(choice)
-                action = chooser.executed(choice.numpy())
+                action = actions.executed(choice.numpy())
                 decided = perf_counter()
                 self.seconds["policy"] += decided - clock
                 outcome = self.envs.step(action)
@@ -138,10 +136,10 @@ class Collector:
         choices = choices if uniform else torch.stack(parts).clone()
         self.total_steps += steps * self.num_envs
         self._check_finite()
-        self._count_episodes()
+        self.sums.add(np.stack((self._reward, self._valid)), self._terminated | self._truncated)
         self._visit(self._cells)
         return Block(
-            transitions=self._transitions(chooser.executed, choices, parameters),
+            transitions=self._transitions(actions.executed, choices, parameters),
             choice=choices.to(self.device),
             policy=parameters.to(self.device),
             values=torch.stack(values).clone() if values else None,
@@ -228,20 +226,6 @@ class Collector:
                     step = self.total_steps - (self.num_steps - t) * self.num_envs + env
                     raise NonFiniteError(f"environment {env} ({name})", step, float(array[tuple(bad[0])]))
 
-    def _count_episodes(self) -> None:
-        done = self._terminated | self._truncated
-        start = 0
-        for t in np.flatnonzero(done.any(axis=1)):
-            self._returns += self._reward[start : t + 1].sum(axis=0)
-            self._lengths += self._valid[start : t + 1].sum(axis=0)
-            for row in np.flatnonzero(done[t]):
-                self.recent.append((float(self._returns[row]), int(self._lengths[row])))
-            self.episodes += int(done[t].sum())
-            self._returns[done[t]], self._lengths[done[t]] = 0.0, 0
-            start = int(t) + 1
-        self._returns += self._reward[start:].sum(axis=0)
-        self._lengths += self._valid[start:].sum(axis=0)
-
     def _visit(self, cells: NDArray[np.int64]) -> None:
         if len(self.visits):
             seen = cells[(cells >= 0) & (cells < len(self.visits))]
@@ -253,31 +237,31 @@ class Collector:
         return {
             "obs": self._obs[-1].clone(),
             "ended": self._ended.copy(),
-            "returns": self._returns.copy(),
-            "lengths": self._lengths.copy(),
+            "returns": self.sums.running[0].copy(),
+            "lengths": self.sums.running[1].copy(),
             "visits": self.visits.copy(),
-            "recent": [list(episode) for episode in self.recent],
-            "counters": [self.total_steps, self.episodes],
+            "recent": [list(episode) for episode in self.sums.recent],
+            "counters": [self.total_steps, self.sums.ended],
             "envs": self.envs.get_state() if self.exact else None,  # type: ignore[attr-defined]
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put back what `state_dict` gave; environments that could not be saved begin new episodes."""
+        """Restore what `state_dict` saved; environments that could not be saved begin new episodes."""
         if tuple(state["obs"].shape) != tuple(self._obs.shape[1:]):
             raise ValueError(
                 f"Collector: expected observations of shape {tuple(self._obs.shape[1:])}, "
                 f"got {tuple(state['obs'].shape)}"
             )
-        self.total_steps, self.episodes = state["counters"]
+        self.total_steps, self.sums.ended = state["counters"]
         self.visits[...] = state["visits"]
-        self.recent = deque(((float(r), int(n)) for r, n in state["recent"]), maxlen=RECENT)
+        self.sums.recent = deque(map(tuple, state["recent"]), maxlen=RECENT)
         if state["envs"] is None:
             self._ended[...] = False
-            self._returns[...], self._lengths[...] = 0.0, 0
+            self.sums.running[...] = 0.0
             self._start(self.envs.reset(seed=(self.seed + self.total_steps) % 2**31))
             return
         self._ended = np.array(state["ended"], dtype=np.bool_)
-        self._returns[...], self._lengths[...] = state["returns"], state["lengths"]
+        self.sums.running[...] = state["returns"], state["lengths"]
         self._obs[-1] = state["obs"]
         self.envs.set_state(state["envs"])  # type: ignore[attr-defined]
 

@@ -86,7 +86,7 @@ class ActorCritic(nn.Module):
             nn.init.orthogonal_(_last(self.critic).weight, 1.0)
         if self.continuous:
             self.log_std = nn.Parameter(torch.full((outputs,), config.initial_log_std))
-        self.choose = Chooser(spaces)
+        self.actions = ActionDistribution(spaces)
         self._fused: tuple[FusedMLP, FusedMLP] | None = None
 
     def fuse(self) -> FlatParameters | None:
@@ -171,7 +171,7 @@ class ActorCritic(nn.Module):
         return torch.cat([outputs, self.log_std.expand_as(outputs)], dim=-1)
 
 
-class Chooser:
+class ActionDistribution:
     """Actions from policy parameters, and their probabilities.
 
     A choice (B, K) is the sampled index of each factor, or the Gaussian sample before it is clipped; `executed`

@@ -4,73 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from lpm.agents.agent import Agent, Batch, explained_variance
+from lpm.agents.agent import Agent, AgentConfig, LearnBatch, PolicyKind
 from lpm.agents.collect import Envs
-from lpm.agents.mixer import MixerConfig, Schedule, scheduled
 from lpm.agents.policy import NetworkConfig
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.mixer import MixerConfig
 
 
 @dataclass(frozen=True)
-class PPOConfig:
+class PPOConfig(AgentConfig):
     """Settings of PPO. The defaults suit small environments; the preset "paper-atari" holds the LPM paper's."""
 
-    num_envs: int = 8
-    """Parallel environments. Paper (Atari): 64."""
-    rollout_steps: int = 128
-    """Steps per environment between two updates. Paper (Atari): 128."""
+    entropy: float = 0.01
+    """Weight of the entropy bonus. Paper (Atari): 0.001."""
     epochs: int = 4
     """Passes over each block. Paper (Atari): 3."""
     minibatches: int = 4
     """Gradient steps per pass. Paper (Atari): 8."""
-    learning_rate: float = 1e-3
-    """Of Adam. Paper (Atari): 1e-4."""
-    learning_rate_schedule: Schedule = "linear"
-    """How the learning rate moves to `final_learning_rate` over the run. Once values are right, advantages are mostly
-    noise; a rate that stays high then walks away from a good policy. LPM release: constant."""
-    final_learning_rate: float = 0.0
-    """The learning rate at the end, unless the schedule is "constant"."""
     adam_eps: float = 1e-5
     """ε of Adam."""
-    gamma: float = 0.99
-    """Discount of the task's reward (with one head: of the sum)."""
-    gae_lambda: float = 0.95
-    """λ of generalised advantage estimation."""
     clip: float = 0.2
     """Bound on how far the probability ratio counts. Paper (Atari): 0.1."""
     value_clip: float | None = None
     """Bound on how far a value may move in one update. LPM release: 0.1."""
-    value_coef: float = 0.5
-    """Weight of the value loss (half the mean squared error, summed over heads)."""
-    entropy: float = 0.01
-    """Weight of the entropy bonus. Paper (Atari): 0.001."""
-    entropy_schedule: Schedule = "constant"
-    """How the entropy weight moves to `final_entropy` over the run."""
-    final_entropy: float = 0.0
-    """The entropy weight at the end, unless the schedule is "constant"."""
-    max_grad_norm: float = 0.5
-    """Bound on the norm of the gradient: of actor and critic each, or of both where they share convolutions."""
-    normalise_advantage: bool = True
-    """Standardise advantages in each minibatch."""
     target_kl: float | None = None
     """Stop the passes over a block once the policy has moved this far (mean KL)."""
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    """The networks."""
     compile: Literal["off", "default", "reduce-overhead"] = "off"
     """torch.compile of the loss; "reduce-overhead" uses CUDA graphs. Worth it on a GPU, not for small CPU networks."""
     amp: bool = False
     """bfloat16 autocast in the loss; needs CUDA."""
 
     def __post_init__(self) -> None:
-        for name in ("num_envs", "rollout_steps", "epochs", "minibatches"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"PPOConfig.{name}: expected at least 1, got {getattr(self, name)}")
+        super().__post_init__()
+        self._at_least_one("epochs", "minibatches")
         if self.num_envs * self.rollout_steps < self.minibatches:
             raise ValueError(
                 f"PPOConfig.minibatches: expected at most num_envs * rollout_steps = "
@@ -95,10 +67,11 @@ PRESETS: Mapping[str, PPOConfig] = {
 
 
 class PPO(Agent):
-    """Collect, score, mix, estimate advantages, learn: `cycle` says it in this order."""
+    """Clipped steps of Adam, several passes over each block in minibatches."""
 
     name = "ppo"
     clips_parts = True
+    config: PPOConfig
 
     def __init__(
         self,
@@ -110,55 +83,33 @@ class PPO(Agent):
         total_steps: int,
         seed: int = 0,
         device: str | torch.device = "cpu",
+        policy: PolicyKind = "learnt",
     ) -> None:
-        self.config = config or PPOConfig()
+        c = config or PPOConfig()
         super().__init__(
             envs,
             bonus,
-            self.config,
-            mixer or MixerConfig(),
+            c,
+            mixer,
             total_steps=total_steps,
             seed=seed,
             device=device,
-            fuse=self.config.compile == "off",
+            policy=policy,
+            fuse=c.compile == "off",
         )
-        if self.config.amp and self.device.type != "cuda":
+        if c.amp and self.device.type != "cuda":
             raise ValueError(f"PPOConfig.amp: expected a CUDA device, got {self.device}")
-        self.optimizer = torch.optim.Adam(
-            self.trained, lr=self.config.learning_rate, eps=self.config.adam_eps, fused=True
-        )
+        self.optimizer = torch.optim.Adam(self.trained, lr=c.learning_rate, eps=c.adam_eps, fused=True)
         self._precision: AbstractContextManager[None] = (
-            torch.autocast(self.device.type, dtype=torch.bfloat16) if self.config.amp else nullcontext()
+            torch.autocast(self.device.type, dtype=torch.bfloat16) if c.amp else nullcontext()
         )
-        self._compiled_loss = self._loss
-        if self.config.compile != "off":
-            self._compiled_loss = torch.compile(self._loss, mode=self.config.compile)
+        self._compiled_loss = self._loss if c.compile == "off" else torch.compile(self._loss, mode=c.compile)
 
-    def cycle(self) -> dict[str, float]:
-        """One block and one update."""
-        c, progress = self.config, self.progress
-        block = self.collector.collect(self.policy, self.generator, uniform=self.uniform)
-        with self.timed("bonus"):
-            raw = self.raw_bonus(block)
-        streams = self.mixer.mix(block.reward, raw, block.valid, progress)
-        metrics = self.report(block, raw, streams)
-        if not self.uniform:
-            with self.timed("learn"):
-                batch = self.batch(block, streams)
-                rate = scheduled(c.learning_rate_schedule, c.learning_rate, c.final_learning_rate, progress)
-                entropy = scheduled(c.entropy_schedule, c.entropy, c.final_entropy, progress)
-                metrics |= self._learn(batch, rate, entropy)
-                self.renew_statistics(batch.obs)
-        with self.timed("bonus"):
-            metrics |= self.learn_bonus()
-        return metrics
-
-    def _learn(self, batch: Batch, rate: float, entropy: float) -> dict[str, float]:
+    def learn(self, batch: LearnBatch, entropy: float) -> dict[str, float]:
+        """Several passes over the block."""
         c = self.config
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
         with torch.no_grad():
-            old_log_prob, _ = self.policy.choose.log_prob(batch.policy, batch.choice)
+            old_log_prob, _ = self.policy.actions.log_prob(batch.policy, batch.choice)
         rows = len(old_log_prob)
         size = -(-rows // c.minibatches)
         history: list[Tensor] = []
@@ -182,17 +133,14 @@ class PPO(Agent):
         means = torch.stack(history).mean(0).tolist()
         names = ("policy_loss", "value_loss", "entropy", "kl", "clipped_share", "grad_norm")
         metrics = {f"learn/{name}": value for name, value in zip(names, means, strict=True)}
-        metrics["learn/passes"] = len(history) / c.minibatches
-        metrics["learn/learning_rate"] = rate
-        metrics["learn/explained_variance"] = explained_variance(batch)
-        return metrics
+        return {**metrics, "learn/passes": len(history) / c.minibatches}
 
     def _loss(
         self, obs: Tensor, choice: Tensor, old_log_prob: Tensor, advantage: Tensor, returns: Tensor, old_values: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         c = self.config
         policy, values = self.policy.learn_from(obs)
-        log_prob, entropy = self.policy.choose.log_prob(policy, choice)
+        log_prob, entropy = self.policy.actions.log_prob(policy, choice)
         log_ratio = log_prob - old_log_prob
         ratio = log_ratio.exp()
         policy_loss = -torch.min(ratio * advantage, ratio.clamp(1 - c.clip, 1 + c.clip) * advantage).mean()

@@ -10,6 +10,7 @@ from lpm.bonuses import ensemble as ensemble
 from lpm.bonuses import etd as etd
 from lpm.bonuses import forward_error as forward_error
 from lpm.bonuses import icm as icm
+from lpm.bonuses import lgn as lgn
 from lpm.bonuses import lpm as lpm
 from lpm.bonuses import lpm_anchored as lpm_anchored
 from lpm.bonuses import lpm_release as lpm_release

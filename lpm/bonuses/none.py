@@ -1,9 +1,8 @@
-"""The two references that pay nothing."""
+"""The reference that pays nothing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -24,8 +23,6 @@ class NoBonus(IntrinsicReward):
     """No bonus: pays 0, the agent learns from the extrinsic reward alone."""
 
     Config = NoBonusConfig
-    uniform_policy: ClassVar[bool] = False
-    """Whether trainers should draw actions uniformly from the action space instead of learning a policy."""
 
     zero: Tensor
 
@@ -39,10 +36,3 @@ class NoBonus(IntrinsicReward):
 
     def _score(self, batch: Transitions) -> Tensor:
         return self.zero.expand(batch.shape)
-
-
-@register("random")
-class RandomPolicy(NoBonus):
-    """Uniform policy: pays 0 and asks trainers to draw actions uniformly instead of learning."""
-
-    uniform_policy = True

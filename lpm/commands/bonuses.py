@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
-from rich.console import Console
-from rich.markup import escape
+from rich.console import Group
 from rich.padding import Padding
-from rich.table import Table
+from rich.text import Text
+
+from lpm.commands.terminal import continued, parse, print_table, terminal
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,12 @@ class Bonuses:
 
 def run(args: Sequence[str]) -> int:
     """Parse and print."""
-    options = tyro.cli(Bonuses, args=args, prog="lpm bonuses")
+    options = parse(Bonuses, args)
     if options.noise_table:
         return _noise_table(options)
     from lpm.core.registry import lookup, names
 
-    console = Console(highlight=False)
+    console = terminal()
     status = 0
     for name in options.names or names():
         try:
@@ -50,47 +51,45 @@ def run(args: Sequence[str]) -> int:
             if options.names:
                 raise
             # another package's broken bonus must not hide the others
-            console.print(f"[bold red]{escape(name)}[/]", Padding(escape(str(problem)), (0, 0, 0, 4)), sep="\n")
+            console.print(name, style="bold red")
+            console.print(f"    {problem}")
             status = 1
             continue
-        lines = [escape(line) for line in (entry.bonus.__doc__ or "").strip().splitlines()[:1]]
+        lines = [Text(line) for line in (entry.bonus.__doc__ or "").strip().splitlines()[:1]]
         if entry.bonus.reference:
-            lines.append(f"[dim]{escape(entry.bonus.reference)}[/]")
+            lines.append(Text(entry.bonus.reference, style="dim"))
         if entry.bonus.variants:
-            lines.append(f"variants: {escape(', '.join(entry.bonus.variants))}")
+            lines.append(Text(f"variants: {', '.join(entry.bonus.variants)}"))
         if options.fields:
             defaults = {f.name: entry.defaults.get(f.name, f.default) for f in dataclasses.fields(entry.bonus.Config)}
             shown = ", ".join(f"{key}={value!r}" for key, value in defaults.items())
-            lines.append(f"[dim]{escape(shown) or 'no fields'}[/]")
-        console.print(f"[bold cyan]{escape(name)}[/]", Padding("\n".join(lines), (0, 0, 0, 4)), sep="\n")
+            lines.append(Text(shown or "no fields", style="dim"))
+        console.print(name, style="bold cyan")
+        console.print(Padding(Group(*lines), (0, 0, 0, 4)), soft_wrap=False)
     return status
 
 
 def _noise_table(options: Bonuses) -> int:
     from lpm.core.registry import lookup, names
     from lpm.experiments import two_arms
-    from lpm.report.two_arms import HEADER, table_rows, write_table
+    from lpm.files import expect_own, write_atomic
+    from lpm.report.text import markdown_table
     from lpm.sweeps import Job, run_jobs
 
-    console = Console(highlight=False)
-    chosen = [lookup(name).name for name in options.names or names()]
+    console = terminal()
     jobs = []
     for seed in range(options.seeds):
-        for name in chosen:
+        for name in (lookup(name).name for name in options.names or names()):
             settings = {"experiment": "two_arms", "method": name, "seed": seed, "updates": options.updates}
-            jobs.append(
-                Job(f"{name}, seed {seed}", options.out / name / f"seed_{seed}.json", settings, options.updates)
-            )
-    try:
+            path = options.out / name / f"seed_{seed}.json"
+            jobs.append(Job(f"{name}, seed {seed}", path, settings, options.updates))
+    expect_own(options.out, "noise table", "*/seed_*.json", "table.md")
+    with continued(options.out):
         results, failures = run_jobs(jobs, two_arms.run_job, workers=options.workers, console=console)
-    except KeyboardInterrupt:
-        console.print(f"\nInterrupted. Finished runs are in {options.out}; the same command continues.")
-        return 130
-    rows = table_rows(two_arms.summarise(two_arms.ArmCurves(**result["curves"]) for result in results))
-    write_table(rows, options.out / "table.md")
-    table = Table(*HEADER, title=f"Two arms, {options.updates} updates, {options.seeds} seeds")
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+    rows = two_arms.table_rows(
+        two_arms.summarise(two_arms.ArmCurves(**result["curves"]) for result in results.values())
+    )
+    write_atomic(options.out / "table.md", markdown_table(two_arms.HEADER, rows).encode())
+    print_table(console, f"Two arms, {options.updates} updates, {options.seeds} seeds", two_arms.HEADER, rows)
     console.print(f"Per-seed files and table.md: {options.out}")
     return 1 if failures else 0

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
-from rich.console import Console
-from rich.markup import escape
+
+from lpm.commands.terminal import parse, terminal
 
 
 @dataclass(frozen=True)
@@ -23,25 +23,24 @@ class Envs:
 
 def run(args: Sequence[str]) -> int:
     """Parse, then list or draw."""
-    options = tyro.cli(Envs, args=args, prog="lpm envs")
+    options = parse(Envs, args)
     from lpm.envs.catalogue import find_env, list_envs, render_strips
 
-    console = Console(highlight=False)
+    console = terminal()
     entries = [find_env(name) for name in options.names] if options.names else list(list_envs())
     if options.render is not None:
         for entry in entries:
             if entry.missing:
-                console.print(f"[yellow]{entry.name} is not drawn:[/] {escape(entry.missing)}")
+                console.print(f"{entry.name} is not drawn: {entry.missing}", style="yellow")
         for path in render_strips(options.render, [entry.name for entry in entries]):
             console.print(str(path))
         return 0
     for entry in entries:
         settings = "".join(f", {key}={value!r}" for key, value in entry.settings.items())
-        lines = [escape(entry.what), f'[dim]gymnasium.make_vec("{entry.id}", num_envs=16{escape(settings)})[/]']
+        console.print(entry.name, style="bold cyan")
+        console.print(f"    {entry.what}")
+        # module:id, because Gymnasium loads no plug-ins by itself: the line runs when it is pasted
+        console.print(f'    gymnasium.make_vec("lpm.envs:{entry.id}", num_envs=16{settings})', style="dim")
         if entry.missing:
-            lines.append(f"[yellow]{escape(entry.missing)}[/]")
-        # soft_wrap: a call that is broken in two cannot be copied
-        console.print(
-            f"[bold cyan]{escape(entry.name)}[/]", *(f"    {line}" for line in lines), sep="\n", soft_wrap=True
-        )
+            console.print(f"    {entry.missing}", style="yellow")
     return 0

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
-from rich.console import Console
-from rich.markup import escape
+
+from lpm.commands.terminal import parse, terminal
 
 
 @dataclass(frozen=True)
@@ -25,30 +25,26 @@ class Report:
 
 def run(args: Sequence[str]) -> int:
     """Parse, write, say where the page is; 1 if there was nothing to show."""
-    options = tyro.cli(Report, args=args, prog="lpm report")
+    options = parse(Report, args)
     if not options.folders:
         raise ValueError("expected at least one folder with results, got none")
     from lpm.report.pages import write_pages
 
-    console = Console(highlight=False)
+    console = terminal()
     with console.status("reading and drawing"):
         written = write_pages(options.folders, options.out, figures=options.figures)
     for warning in written.warnings:
-        console.print(f"[yellow]warning[/] {escape(warning)}", soft_wrap=True)
+        console.print(f"warning {warning}", style="yellow")
     if written.page is None:
-        console.print("[red]nothing to show[/]: no result could be read")
+        console.print("nothing to show: no result could be read", style="red")
         return 1
     for analysis in written.analyses:
-        evidence = analysis.evidence
         numbers, claims = (
             ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items())) or "none to compare"
             for counts in (analysis.verdicts, analysis.claim_verdicts)
         )
-        console.print(
-            f"[bold]{escape(evidence.name)}[/] ({escape(evidence.scale)}): numbers: {numbers}; claims: {claims}",
-            soft_wrap=True,
-        )
+        console.print(f"{analysis.evidence.name} ({analysis.evidence.scale}): numbers: {numbers}; claims: {claims}")
     if written.figures:
-        console.print(f"Figures and tables: {options.figures} ({len(written.figures)} files)", soft_wrap=True)
-    console.print(f"Page: {written.page} ({written.size / 1e6:.1f} MB)", soft_wrap=True)
+        console.print(f"Figures and tables: {options.figures} ({len(written.figures)} files)")
+    console.print(f"Page: {written.page} ({written.size / 1e6:.1f} MB)")
     return 0

@@ -10,10 +10,11 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
+from lpm.commands.preflight import preflight
+from lpm.commands.terminal import continued, parse, print_table, terminal
 from lpm.experiments.evidence import Evidence, Score
+from lpm.report.text import as_printed, count_of, decimals, plus_minus
 
 
 @dataclass(frozen=True)
@@ -41,27 +42,25 @@ class Reproduce:
 
 def run(args: Sequence[str]) -> int:
     """Parse and run."""
-    options = tyro.cli(Reproduce, args=args, prog="lpm reproduce")
+    options = parse(Reproduce, args)
     out = options.out or Path("runs") / f"{options.name}-{options.scale}"
-    try:
+    with continued(out):
         return reproduce(options, out)
-    except KeyboardInterrupt:
-        print(f"\nInterrupted. Finished runs are in {out}; the same command continues where this stopped.")
-        return 130
 
 
 def reproduce(options: Reproduce, out: Path) -> int:
     """Run what is missing, then write the report and print the main table."""
-    from lpm.experiments.experiment import expect_known, load
+    from lpm.experiments.experiment import expect_known, load_experiment
+    from lpm.files import expect_own
     from lpm.report.pages import write_pages
     from lpm.sweeps import run_jobs
 
-    console = Console()
-    experiment = load(options.name)
-    expect_known("scale", options.scale, experiment.scales)
+    console = terminal()
+    experiment = load_experiment(options.name)
+    expect_known("scale", options.scale, experiment.sizes)
     methods = _given("methods", options.methods, experiment.default_methods(options.scale))
     conditions = _given("conditions", options.conditions, experiment.default_conditions(options.scale))
-    seeds = experiment.default_seeds(options.scale) if options.seeds is None else options.seeds
+    seeds = experiment.sizes[options.scale].seeds if options.seeds is None else options.seeds
     if seeds < 1:
         raise ValueError(f"seeds: expected at least 1, got {seeds}")
     jobs = [
@@ -71,18 +70,20 @@ def reproduce(options: Reproduce, out: Path) -> int:
         for method in methods
     ]
     console.print(
-        f"{experiment.title} ({options.scale}): {_count(len(methods), 'method')} × "
-        f"{_count(len(conditions), 'condition')} × {_count(seeds, 'seed')}, into {out}",
-        soft_wrap=True,
+        f"{experiment.title} ({options.scale}): {count_of(len(methods), 'method')} × "
+        f"{count_of(len(conditions), 'condition')} × {count_of(seeds, 'seed')}, into {out}"
     )
-    _, failures = run_jobs(jobs, experiment.run, workers=options.workers, ray=options.ray, console=console)
-    pages = write_pages([out], out, failures)
+    expect_own(out, "results of lpm reproduce", "runs")
+    preflight(experiment, options.scale, conditions, methods[0], "scipy")
+    results, failures = run_jobs(jobs, experiment.run, workers=options.workers, ray=options.ray, console=console)
+    pages = write_pages([out], out, failures, at_hand=results)
     for evidence in pages.evidence:
-        console.print(main_table(evidence))
+        print_main_table(console, evidence)
     for warning in pages.warnings:
-        console.print(f"[yellow]{escape(warning)}[/yellow]", soft_wrap=True)
-    # not wrapped: a path that is cut in two cannot be copied
-    console.print(f"Results: {out}\nPage: {pages.page}", soft_wrap=True)
+        console.print(warning, style="yellow")
+    console.print(f"Results: {out}")
+    if pages.page is not None:
+        console.print(f"Page: {pages.page}")
     return 1 if failures or not pages.evidence else 0
 
 
@@ -95,25 +96,17 @@ def _given(what: str, names: Sequence[str] | None, default: Sequence[str]) -> Se
     return tuple(dict.fromkeys(names))
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def main_table(evidence: Evidence) -> Table:
+def print_main_table(console: Console, evidence: Evidence) -> None:
     """The first metric of an experiment: a row a method, a column a condition, mean ± std over seeds."""
     metric, label = next(iter(evidence.metrics.items()))
     scores = {(s.method, s.condition): s for s in evidence.scores if s.metric == metric}
-    conditions = [c for c in evidence.conditions if any(key[1] == c for key in scores)]
+    conditions = {c: name for c, name in evidence.conditions.items() if any(key[1] == c for key in scores)}
     title = f"{evidence.title}\n{label}, mean ± std over seeds (the paper's in brackets)"
-    table = Table("method", *(escape(evidence.conditions[c]) for c in conditions), title=title)
-    for method, name in evidence.methods.items():
-        table.add_row(escape(name), *(_shown(scores.get((method, condition))) for condition in conditions))
-    return table
+    rows = [(name, *(_shown(scores.get((method, c))) for c in conditions)) for method, name in evidence.methods.items()]
+    print_table(console, title, ("method", *conditions.values()), rows)
 
 
 def _shown(score: Score | None) -> str:
-    from lpm.report.text import as_printed, decimals, plus_minus
-
     if score is None:
         return "–"
     values = np.asarray(list(score.values.values()))

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-from rich.console import Console
-from rich.markup import escape
+from lpm.commands.terminal import parse, terminal
 
 
 @dataclass(frozen=True)
@@ -27,8 +25,11 @@ class Theory:
 
 def run(args: Sequence[str]) -> int:
     """Parse, check, print ✓ or ✗ with the numbers; exit 1 if a check fails."""
-    options = tyro.cli(Theory, args=args, prog="lpm theory")
+    options = parse(Theory, args)
+    from lpm.files import expect_own
     from lpm.theory import run as check_everything
+
+    expect_own(options.out, "results of lpm theory", "theory_*")
 
     extra = None
     if options.networks:
@@ -38,18 +39,17 @@ def run(args: Sequence[str]) -> int:
 
         torch.set_num_threads(1)
         extra = network_bonuses
-    console = Console(highlight=False)
+    console = terminal()
     with console.status("checking"):
         results = check_everything(options.out, options.quick, extra, options.network_seeds)
     section = ""
     for check in results:
         if check.section != section:
             section = check.section
-            console.print(f"\n[bold]{escape(section)}[/]")
-        mark = "[green]✓[/]" if check.ok else "[red]✗[/]"
+            console.print(f"\n{section}", style="bold")
         relation = {"equal": "=", "at least": "≥", "at most": "≤"}[check.relation]
-        numbers = f"{check.measured:.6g} {relation} {check.expected:.6g}"
-        console.print(f"  {mark} {escape(check.name)}: {numbers} [dim](± {check.tolerance:.1g})[/]")
+        numbers = f"{check.measured:.6g} {relation} {check.expected:.6g} (± {check.tolerance:.1g})"
+        console.print(f"  {'✓' if check.ok else '✗'} {check.name}: {numbers}", style="" if check.ok else "red")
     failed = sum(not check.ok for check in results)
     console.print(f"\n{len(results) - failed} of {len(results)} hold. Figures and page: {options.out}")
     return 1 if failed else 0

@@ -15,23 +15,23 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from lpm.agents import Agent, MixerConfig, NonFiniteError
+from lpm.agents.agent import PolicyKind
+from lpm.commands.terminal import INTERRUPTED, terminal
 from lpm.core.registry import configure
+from lpm.envs.outside import Wrap
 from lpm.runs.checkpoint import CheckpointError
-from lpm.runs.config import PRESETS, RunConfig, nearest
+from lpm.runs.config import PRESETS, RunConfig
 from lpm.runs.folder import RunFolder
 from lpm.runs.loggers import Service
 from lpm.runs.train import Outcome, TrainOptions, train
+from lpm.suggest import suggest
 
 DESCRIPTION = """Train an agent on task reward plus bonus.
 
 Settings of the environment are given as --env.NAME VALUE, for example --env.noise True. Which --ppo.*, --a2c.* and
 --bonus.* options there are follows from --algo and --bonus: name these before asking for --help."""
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,17 @@ class _Choices:
 def run(args: Sequence[str]) -> int:
     """Parse and train."""
     words, env = _take_env(list(args))
+    for old, new in (("heads", "value-heads"), ("episodic", "episodic-bonus")):
+        if any(word.partition("=")[0] == f"--mixer.{old}" for word in words):
+            raise ValueError(f"--mixer.{old}: this belongs to the agent now; use --ppo.{new} or --a2c.{new}")
     choices, saved = _choices(words)
     given: Any = tyro.cli(
         _options(choices, saved), args=words, prog="lpm train", description=DESCRIPTION, use_underscores=False
     )
     config = _config(given, choices, saved, env)
+    if saved and config.steps != saved.steps and saved.differences(config)[1:] == []:
+        RunFolder.open(given.out).extend(config.steps)
+        print(f"Extended from {saved.steps:,} to {config.steps:,} steps; schedules go on as shares of the new total.")
     out = given.out or Path("runs") / f"{config.env_id.replace('/', '-')}-{config.algo}-{config.bonus}-{config.seed}"
     return _train(config, out, TrainOptions(given.checkpoint_seconds, given.log), given.resume)
 
@@ -93,18 +99,23 @@ def _choices(words: list[str]) -> tuple[_Choices, RunConfig | None]:
         parser.add_argument(name, default=None)
     parser.add_argument("--out", type=Path, default=None)
     parser.add_argument("--resume", action="store_true")
-    found, _ = parser.parse_known_args(words)
+    found, rest = parser.parse_known_args(words)
     saved = None
     if found.resume:
         if found.out is None:
-            raise ValueError("--resume: say which run with --out FOLDER")
+            runs = [word for word in rest if not word.startswith("-") and RunFolder(Path(word)).config_file.exists()]
+            if not runs:
+                raise ValueError("--resume: say which run: lpm train RUN --resume, or --out RUN --resume")
+            words.remove(runs[0])
+            words += ["--out", runs[0]]
+            found.out = Path(runs[0])
         saved = RunFolder.open(found.out).config
     algo = found.algo or (saved.algo if saved else "ppo")
     bonus = found.bonus or (saved.bonus if saved else "lpm")
     if algo not in PRESETS:
-        raise ValueError(f"unknown algorithm {algo!r}{nearest(algo, PRESETS)}")
+        raise ValueError(f"unknown algorithm {algo!r}{suggest(algo, PRESETS)}")
     if found.preset is not None and found.preset not in PRESETS[algo]:
-        raise ValueError(f"unknown preset {found.preset!r} of {algo}{nearest(found.preset, PRESETS[algo])}")
+        raise ValueError(f"unknown preset {found.preset!r} of {algo}{suggest(found.preset, PRESETS[algo])}")
     return _Choices(algo, bonus, found.preset, found.variant, found.out, found.resume), saved
 
 
@@ -135,14 +146,26 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
         "variant": option(str | None, "Named settings of the bonus, such as paper.", None),
         "algo": option(str, "The learner: ppo or a2c.", choices.algo),
         "preset": option(str | None, f"Named settings of it: {', '.join(PRESETS[choices.algo])}.", None),
-        "steps": option(float, "Environment steps, summed over environments.", float(base.steps)),
+        "policy": option(PolicyKind, "learnt, or uniform: random actions, the reference for coverage.", base.policy),
+        "steps": option(
+            float,
+            "Environment steps, summed over environments. With --resume, more than before extends the run: schedules "
+            "(learning rate, entropy, weight of the bonus) then take the value that belongs to steps / new total.",
+            float(base.steps),
+        ),
         "beta": option(float | None, "Weight of the bonus: short for --mixer.weight.", None),
         "seed": option(int, "Seed of everything random.", base.seed),
+        "wrap": option(
+            Wrap,
+            "How observations become one array: auto (only where needed), flatten (one-hot for discrete values), image "
+            "(the picture of a dictionary), none.",
+            base.wrap,
+        ),
         "device": option(str, "Where networks live: auto, cpu, cuda, mps.", base.device),
         "threads": option(int, "Threads of torch.", base.threads),
         "log_every": option(int, "Steps between lines of the metrics; 0: about a thousand lines.", base.log_every),
         "out": option(Path | None, "Folder of the run; runs/ENV-ALGO-BONUS-SEED if not given.", None),
-        "resume": option(bool, "Go on with the run in --out. Its settings are the defaults.", False),
+        "resume": option(bool, "Go on with a run: lpm train RUN --resume. Its settings are the defaults.", False),
         "checkpoint_seconds": option(float, "Time between two checkpoints; 0: after every update.", 60.0),
         "log": option(Service, "Also send metrics to a service.", "none"),
         choices.algo: table(agent),
@@ -164,12 +187,14 @@ def _config(given: Any, choices: _Choices, saved: RunConfig | None, env: dict[st
         env_id=given.env_id,
         algo=given.algo,
         bonus=given.bonus_name,
+        policy=given.policy,
         steps=int(given.steps),
         seed=given.seed,
         device=given.device,
         threads=given.threads,
         log_every=given.log_every,
         env={**(saved.env if saved else {}), **env},
+        wrap=given.wrap,
         agent=getattr(given, choices.algo),
         bonus_settings=getattr(given, "bonus", None),
         mixer=mixer,
@@ -178,9 +203,9 @@ def _config(given: Any, choices: _Choices, saved: RunConfig | None, env: dict[st
 
 # ---- training -------------------------------------------------------------------------------------------------
 def _train(config: RunConfig, out: Path, options: TrainOptions, resume: bool) -> int:
-    console = Console()
+    console = terminal()
     again = f"lpm train --out {out} --resume"
-    console.print(f"{config.env_id}, {config.algo} + {config.bonus}, seed {config.seed}, into {out}", highlight=False)
+    console.print(f"{config.env_id}, {config.algo} + {config.bonus}, seed {config.seed}, into {out}")
     try:
         with _Display(console, config.steps) as display:
             outcome = train(config, out, options, resume=resume, say=display.say, on_cycle=display.show)
@@ -190,9 +215,10 @@ def _train(config: RunConfig, out: Path, options: TrainOptions, resume: bool) ->
     except CheckpointError as error:
         print(f"lpm train: {error}\nWhen this is mended: {again}", file=sys.stderr)
         return 1
-    console.print(_summary(outcome, out))
+    for name, value in _summary(outcome, out).items():
+        console.print(f"{name:<13} {value}")
     if outcome.status == "interrupted":
-        console.print(f"Interrupted at step {outcome.steps:,}, and saved. Go on with: {again}", highlight=False)
+        console.print(f"Interrupted at step {outcome.steps:,}, and saved. Go on with: {again}")
         return INTERRUPTED
     return 0
 
@@ -226,7 +252,7 @@ class _Display:
 
     def say(self, line: str) -> None:
         """A line above the bar."""
-        self.console.print(line, highlight=False)
+        self.console.print(line)
 
     def show(self, agent: Agent, metrics: dict[str, float]) -> None:
         """After each update."""
@@ -240,7 +266,7 @@ class _Display:
         self.progress.update(self.task, completed=agent.steps, speed=f"{speed:,.0f}/s", numbers=numbers)
         if not self.console.is_terminal and now - self.said > self.quiet_seconds:
             self.said = now
-            self.console.print(f"step {agent.steps:,}  {speed:,.0f}/s  {numbers}", highlight=False)
+            self.console.print(f"step {agent.steps:,}  {speed:,.0f}/s  {numbers}")
 
 
 def _numbers(metrics: dict[str, float]) -> str:
@@ -253,11 +279,11 @@ def _numbers(metrics: dict[str, float]) -> str:
     return "  ".join(f"{label} {form.format(metrics[name])}" for label, name, form in shown if name in metrics)
 
 
-def _summary(outcome: Outcome, out: Path) -> Table:
-    table = Table(show_header=False, box=None)
-    table.add_row("status", outcome.status)
-    table.add_row("steps", f"{outcome.steps:,}")
-    table.add_row("time", f"{outcome.seconds:,.1f} s")
-    table.add_row("last metrics", _numbers(outcome.metrics) or "none yet")
-    table.add_row("look at it", f"lpm watch {out}")
-    return table
+def _summary(outcome: Outcome, out: Path) -> dict[str, str]:
+    return {
+        "status": outcome.status,
+        "steps": f"{outcome.steps:,}",
+        "time": f"{outcome.seconds:,.1f} s",
+        "last metrics": _numbers(outcome.metrics) or "none yet",
+        "look at it": f"lpm watch {out}",
+    }

@@ -11,18 +11,16 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
+from lpm.commands.preflight import preflight
+from lpm.commands.terminal import continued, parse, print_table, terminal
 from lpm.core.registry import configure
-from lpm.experiments.experiment import Experiment, expect_known, load
-from lpm.files import write_atomic
+from lpm.experiments.experiment import Experiment, expect_known, load_experiment
+from lpm.files import expect_own, to_toml, write_atomic
 from lpm.report.statistics import Summary, summarise
-from lpm.runs.toml import dumps
-from lpm.sweeps import Result, kept, load_result, run_jobs
+from lpm.sweeps import Result, kept, run_jobs
 from lpm.sweeps.fields import Field, parse_field
-from lpm.sweeps.local import Crew
+from lpm.sweeps.local import WorkerPool
 from lpm.sweeps.tune import Trial, search
 
 FRESH = 1_000
@@ -66,20 +64,18 @@ class Tune:
 
 def run(args: Sequence[str]) -> int:
     """Parse and run."""
-    options = tyro.cli(Tune, args=args, prog="lpm tune")
+    options = parse(Tune, args)
     out = options.out or Path("runs") / f"tune-{options.name}-{options.method}"
-    try:
-        return tune(options, load(options.name), out)
-    except KeyboardInterrupt:
-        print(f"\nInterrupted. Finished trials are in {out}; the same command continues where this stopped.")
-        return 130
+    with continued(out):
+        return tune(options, load_experiment(options.name), out)
 
 
 def tune(options: Tune, experiment: Experiment, out: Path) -> int:
     """Search, compare the best settings with the method's own, write trials.csv and best.toml."""
     _check_counts(options)
-    with kept(options.workers, options.ray) as crew:
-        return _tune(_Runs(options, experiment, out, crew))
+    expect_own(out, "search of lpm tune", "trials", "trials.csv", "*.log")
+    with kept(options.workers, options.ray) as pool:
+        return _tune(_Runs(options, experiment, out, pool))
 
 
 def _tune(runs: _Runs) -> int:
@@ -95,35 +91,38 @@ def _tune(runs: _Runs) -> int:
     }
     console.print(
         f"{experiment.title} ({options.scale}, {runs.condition}): {options.trials} settings of {options.method} × "
-        f"{options.seeds} seeds, by {runs.metric}, into {out}",
-        soft_wrap=True,
+        f"{options.seeds} seeds, by {runs.metric}, into {out}"
     )
+    preflight(experiment, options.scale, [runs.condition], options.method, "optuna", "scipy")
     trials = search(out, runs.fields, settings, runs.evaluate, trials=options.trials, batch=batch, seed=options.seed)
     done = [trial for trial in trials if trial.value is not None]
     if not done:
-        console.print("[red]every trial failed[/red]")
+        console.print("every trial failed", style="red")
         return 1
     best = max(done, key=lambda trial: trial.value or 0.0)
     compared = runs.compare({"best": best.fields, "own": {}})
     _write(out, settings, trials, best, compared, runs.lower)
-    _print(console, runs, best, compared)
-    console.print(f"Trials: {out / 'trials.csv'}\nBest: {out / 'best.toml'}", soft_wrap=True)
+    labels = {"best": f"trial {best.number}: {_words(best.fields)}", "own": "the method's own"}
+    rows = [(labels[name], *_texts(summary)) for name, summary in compared.items()]
+    header = ("settings", f"{runs.metric}, mean", "95 % interval", "seeds")
+    print_table(console, f"{options.method}, fresh seeds", header, rows)
+    console.print(f"Trials: {out / 'trials.csv'}\nBest: {out / 'best.toml'}")
     return 1 if runs.failures or len(compared) < 2 else 0
 
 
 class _Runs:
     """The runs of a search, as jobs of the experiment."""
 
-    def __init__(self, options: Tune, experiment: Experiment, out: Path, crew: Crew | None) -> None:
-        expect_known("scale", options.scale, experiment.scales)
+    def __init__(self, options: Tune, experiment: Experiment, out: Path, pool: WorkerPool | None) -> None:
+        expect_known("scale", options.scale, experiment.sizes)
         expect_known("method", options.method, experiment.methods)
         self.condition = options.condition or experiment.default_conditions(options.scale)[0]
         self.metric = options.metric or next(iter(experiment.metrics))
         expect_known("condition", self.condition, experiment.conditions)
         expect_known("metric", self.metric, experiment.metrics)
-        self.options, self.experiment, self.out, self.crew = options, experiment, out, crew
+        self.options, self.experiment, self.out, self.pool = options, experiment, out, pool
         self.fields = _fields(options, experiment)
-        self.console = Console(highlight=False)
+        self.console = terminal()
         self.failures: list[str] = []
         self.lower = False
         """Whether less of the metric is better; known once there are results."""
@@ -137,7 +136,7 @@ class _Runs:
             mean = float(np.mean(list(scores.values()))) if len(scores) == len(seeds) else None
             values.append(None if mean is None else -mean if self.lower else mean)
             shown = "failed" if mean is None else f"{self.metric} {mean:.4g}"
-            self.console.print(f"trial {trial.number}: {escape(_words(trial.fields))}: {shown}", soft_wrap=True)
+            self.console.print(f"trial {trial.number}: {_words(trial.fields)}: {shown}")
         return values
 
     def compare(self, candidates: Mapping[str, Mapping[str, Any]]) -> dict[str, Summary]:
@@ -156,18 +155,17 @@ class _Runs:
             for seed in seeds
             for folder, fields in candidates.items()
         }
-        _, failures = run_jobs(
+        results, failures = run_jobs(
             list(jobs.values()),
             experiment.run,
             workers=options.workers,
             ray=options.ray,
             console=self.console,
-            crew=self.crew,
+            pool=self.pool,
         )
         self.failures += failures
-        loaded = {key: result for key, job in jobs.items() if (result := load_result(job)) is not None}
         return {
-            folder: self._scores([loaded[folder, seed] for seed in seeds if (folder, seed) in loaded])
+            folder: self._scores([results[path] for seed in seeds if (path := jobs[folder, seed].path) in results])
             for folder in candidates
         }
 
@@ -230,7 +228,7 @@ def _write(
     write_atomic(out / "trials.csv", table.getvalue().encode())
     scores = {f"score_{name}": _summary(summary) for name, summary in compared.items()}
     whole = {"search": {**settings, "trials": len(trials), "best": best.number}, "fields": dict(best.fields), **scores}
-    write_atomic(out / "best.toml", dumps(whole).encode())
+    write_atomic(out / "best.toml", to_toml(whole).encode())
 
 
 def _summary(summary: Summary) -> dict[str, float | None]:
@@ -239,12 +237,7 @@ def _summary(summary: Summary) -> dict[str, float | None]:
     return {"seeds": summary.n, "mean": summary.mean, "std": summary.std, "low": low, "high": high}
 
 
-def _print(console: Console, runs: _Runs, best: Trial, compared: Mapping[str, Summary]) -> None:
-    options = runs.options
-    table = Table("settings", f"{runs.metric}, mean", "95 % interval", "seeds", title=f"{options.method}, fresh seeds")
-    labels = {"best": f"trial {best.number}: {_words(best.fields)}", "own": "the method's own"}
-    for name, summary in compared.items():
-        interval = summary.mean_interval
-        shown = "– (one seed)" if interval is None else f"{interval.low:.4g} to {interval.high:.4g}"
-        table.add_row(escape(labels[name]), f"{summary.mean:.4g}", shown, str(summary.n))
-    console.print(table)
+def _texts(summary: Summary) -> tuple[str, str, str]:
+    interval = summary.mean_interval
+    shown = "– (one seed)" if interval is None else f"{interval.low:.4g} to {interval.high:.4g}"
+    return f"{summary.mean:.4g}", shown, str(summary.n)

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 import tyro
 from numpy.typing import NDArray
-from rich.console import Console
 
 from lpm.agents.collect import Envs
 from lpm.agents.policy import ActorCritic
-from lpm.core.registry import lookup
+from lpm.commands.terminal import parse, terminal
 from lpm.core.spaces import Spaces
+from lpm.experiments.experiment import load_experiment
 from lpm.files import write_atomic
 from lpm.runs.build import make_envs
 from lpm.runs.checkpoint import load_checkpoint
@@ -49,7 +49,7 @@ class Watch:
 
 def run(args: Sequence[str]) -> int:
     """Parse, roll out, draw."""
-    options = tyro.cli(Watch, args=args, prog="lpm watch")
+    options = parse(Watch, args)
     for name in ("steps", "every", "fps"):
         if getattr(options, name) <= 0:
             raise ValueError(f"--{name}: expected a number above 0, got {getattr(options, name)}")
@@ -57,19 +57,16 @@ def run(args: Sequence[str]) -> int:
     config, loaded = folder.config, load_checkpoint(folder.checkpoints)
     if loaded is None:
         raise ValueError(f"{options.run} has no checkpoint yet")
-    console, out = Console(), options.out or options.run
+    console, out = terminal(), options.out or options.run
     agent_state = loaded.state["agent"]
     frames, total, length = rollout(config, agent_state["policy"], options)
     write_gif(out / "rollout.gif", frames, options.fps)
-    console.print(
-        f"Step {loaded.steps:,}: a rollout of {length} steps, return {total:.2f}, in {out / 'rollout.gif'}",
-        highlight=False,
-    )
+    console.print(f"Step {loaded.steps:,}: a rollout of {length} steps, return {total:.2f}, in {out / 'rollout.gif'}")
     visits = np.asarray(agent_state["collector"]["visits"])
     if len(visits):
         write_heat_map(out / "coverage.png", visits, config)
         seen = int(np.count_nonzero(visits))
-        console.print(f"{seen:,} of {len(visits):,} cells visited, in {out / 'coverage.png'}", highlight=False)
+        console.print(f"{seen:,} of {len(visits):,} cells visited, in {out / 'coverage.png'}")
     return 0
 
 
@@ -87,17 +84,16 @@ def _rollout(
 ) -> tuple[list[NDArray[np.uint8]], float, int]:
     generator = torch.Generator().manual_seed(options.seed)
     spaces = Spaces.of(envs)
-    policy = ActorCritic(spaces, config.learner.network, config.mixer.heads, generator)
+    policy = ActorCritic(spaces, config.learner.network, config.learner.value_heads, generator)
     policy.load_state_dict(weights)
-    uniform = bool(getattr(lookup(config.bonus).bonus, "uniform_policy", False))
-    chooser = policy.choose
+    chooser = policy.actions
     obs, _ = envs.reset(seed=options.seed)
     frames, total, step = [_picture(envs)], 0.0, 0
     while step < options.steps:
         noise = chooser.noise(1, 1, generator)[0]
         with torch.inference_mode():
             parameters = policy.policy(torch.as_tensor(np.asarray(obs), dtype=spaces.obs_dtype))
-            if uniform:
+            if config.policy == "uniform":
                 choice = chooser.uniform(noise)
             else:
                 choice = chooser.greedy(parameters) if options.greedy else chooser.sample(parameters, noise)
@@ -129,62 +125,27 @@ def write_gif(path: Path, frames: Sequence[NDArray[np.uint8]], fps: float) -> No
     write_atomic(path, stream.getvalue())
 
 
-@dataclass(frozen=True)
-class Grid:
-    """How the cells of an environment lie in the plane."""
-
-    shape: tuple[int, int]
-    """Cells along the two axes; the index counts along the second first."""
-    labels: tuple[str, str]
-    """Names of the axes."""
-    extent: tuple[float, float, float, float]
-    """First axis from, to; second axis from, to."""
-    downwards: bool = False
-    """Whether the second axis points down."""
+# Environment -> experiment that knows how its cells lie in the plane.
+LAYOUTS = {"lpm/MountainCar-v0": "mountain-car", "lpm/NMaze-v0": "maze"}
 
 
-def grid_of(config: RunConfig, cells: int) -> Grid:
-    """The layout of an environment's cells; those of unknown ones are laid out row by row."""
-    if config.env_id == "lpm/MountainCar-v0":
-        return Grid((10, 10), ("position", "velocity"), (-1.2, 0.6, -0.07, 0.07))
-    if config.env_id == "lpm/NMaze-v0":
-        from lpm.envs.maze_geometry import CELL, GRID
-
-        return Grid(GRID, ("x [m]", "z [m]"), (0, GRID[0] * CELL, 0, GRID[1] * CELL), downwards=True)
-    height = math.isqrt(cells)
-    while cells % height:
+def laid_out(env_id: str, visits: NDArray[Any]) -> NDArray[np.float64]:
+    """Visits per cell as a picture, NaN where no agent can be; cells of unknown environments lie row by row."""
+    known = getattr(load_experiment(LAYOUTS[env_id]), "grid", None) if env_id in LAYOUTS else None
+    if known is not None:
+        picture: NDArray[np.float64] = known(visits.astype(np.float64))
+        return picture
+    height = math.isqrt(len(visits))
+    while len(visits) % height:
         height -= 1
-    width = cells // height
-    return Grid((height, width), ("row", "column"), (0, height, 0, width), downwards=True)
+    return visits.reshape(height, -1).astype(np.float64)
 
 
 def write_heat_map(path: Path, visits: NDArray[np.int64], config: RunConfig) -> None:
-    """Visits per cell on a logarithmic scale; cells never visited stay white."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.colors import LogNorm
-    from matplotlib.figure import Figure
+    """Visits per cell on a logarithmic scale; cells never visited are grey."""
+    from lpm.report.figures import draw_visits, encoded
 
-    grid = grid_of(config, len(visits))
-    counts = np.ma.masked_equal(visits.reshape(grid.shape).T, 0)
-    low, high, bottom, top = grid.extent
-    extent = (low, high, top, bottom) if grid.downwards else (low, high, bottom, top)
-    figure = Figure(figsize=(7, 5), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    picture = axes.imshow(
-        counts,
-        origin="upper" if grid.downwards else "lower",
-        extent=extent,
-        aspect="auto" if config.env_id == "lpm/MountainCar-v0" else "equal",
-        interpolation="nearest",
-        norm=LogNorm(vmin=1, vmax=max(2, int(visits.max()))),
-        cmap="viridis",
-    )
-    axes.set_xlabel(grid.labels[0])
-    axes.set_ylabel(grid.labels[1])
-    seen = int(np.count_nonzero(visits))
-    axes.set_title(f"{config.env_id}, {config.algo} + {config.bonus}: {seen:,} of {len(visits):,} cells visited")
-    figure.colorbar(picture, ax=axes, label="visits in training")
-    stream = io.BytesIO()
-    figure.savefig(stream, format="png")
-    write_atomic(path, stream.getvalue())
+    seen = f"{int(np.count_nonzero(visits)):,} of {len(visits):,} cells visited"
+    title = f"{config.env_id}, {config.algo} + {config.bonus}\n{seen}"
+    figure = draw_visits([title], [laid_out(config.env_id, visits)], size=6.0)
+    write_atomic(path, encoded(figure, ["png"])["png"])

@@ -33,7 +33,7 @@ class IntrinsicReward(nn.Module):
     """The publication the method comes from."""
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Named settings: fields of the config that differ from its defaults."""
-    episodic: ClassVar[bool] = False
+    episodic: bool = False
     """Whether the method keeps a memory per environment; then blocks must have `num_envs` environments."""
     formerly: ClassVar[tuple[str, ...]] = ()
     """Names that the method was registered under before; they raise with the new one."""

@@ -1,16 +1,23 @@
-"""`check_intrinsic`: the `check_env` of bonuses."""
+"""`check_intrinsic`: the `check_env` of bonuses. Each rule of the contract is a function that fails with numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import io
+import random
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import torch
 from gymnasium.spaces import Box, Discrete
+from torch import Tensor
 
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.check_case import Case, IntrinsicCheckError, Maker, random_block
-from lpm.core.check_rules import RULES, global_random_state_restored
+from lpm.core.check_case import ENVS, STEPS, Case, IntrinsicCheckError, Maker, random_block, snapshot
 from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
 
 __all__ = ["DEFAULT_SPACES", "RULES", "Case", "IntrinsicCheckError", "Maker", "check_intrinsic", "random_block"]
 
@@ -18,6 +25,222 @@ DEFAULT_SPACES: dict[str, Spaces] = {
     "vector/discrete": Spaces(Box(-1.0, 1.0, (5,)), Discrete(3)),
     "vector/continuous": Spaces(Box(-np.inf, np.inf, (4,)), Box(-2.0, 2.0, (3,))),
     "image/discrete": Spaces(Box(0, 255, (3, 36, 36), np.uint8), Discrete(4)),
+}
+
+
+def _shape_and_finiteness(case: Case) -> None:
+    bonus = case.build()
+    for cycle in range(3):
+        reward = bonus.step(random_block(case.spaces, seed=cycle, filler=True))
+        if tuple(reward.shape) != (STEPS, ENVS):  # the base class sees to it, unless `step` is overridden
+            case.fail(f"step: expected shape {(STEPS, ENVS)}, got {tuple(reward.shape)}")
+        if not reward.is_floating_point() or reward.requires_grad:
+            case.fail(f"step: expected floats without gradient, got {reward.dtype}, grad {reward.requires_grad}")
+        if not bool(torch.isfinite(reward).all()):
+            case.fail(f"step: expected finite rewards in cycle {cycle}, got {reward.tolist()}")
+        for name, value in bonus.update().items():
+            if not bool(torch.isfinite(value)):
+                case.fail(f"update: expected metric {name!r} to be finite in cycle {cycle}, got {value.item()}")
+
+
+def _score_is_pure(case: Case) -> None:
+    bonus, block = case.trained(), random_block(case.spaces, seed=7, filler=True)
+    before = snapshot(bonus)
+    first, second = bonus.score(block), bonus.score(block)
+    case.same("second score", first, second)
+    case.same("state after score", before, snapshot(bonus))
+    if first.requires_grad:
+        case.fail("score: expected no gradient")
+
+
+def _step_is_score_then_observe(case: Case) -> None:
+    together, apart = case.trained(), case.trained()
+    for cycle in range(2):
+        block = random_block(case.spaces, seed=10 + cycle, filler=True)
+        separate = apart.score(block)
+        apart.observe(block)
+        case.same("reward", separate, together.step(block), 1e-6)
+        case.same("state", snapshot(apart), snapshot(together), 1e-6)
+        together.update()
+        apart.update()
+
+
+def _only_update_learns(case: Case) -> None:
+    bonus = case.trained()
+    before = {name: parameter.detach().clone() for name, parameter in bonus.named_parameters()}
+    for cycle in range(2):
+        bonus.step(random_block(case.spaces, seed=15 + cycle, filler=True))
+    case.same("parameters after step", before, {n: p.detach() for n, p in bonus.named_parameters()})
+
+
+def _invalid_rows_do_nothing(case: Case) -> None:
+    block = random_block(case.spaces, seed=5, filler=True)
+    garbage = _replace_invalid(block, random_block(case.spaces, seed=6))
+    padded = _pad_invalid(block, case.spaces)
+    plain, other, longer = case.trained(), case.trained(), case.trained()
+    reward = plain.step(block)
+    if bool((reward[~block.valid] != 0).any()):
+        case.fail(f"expected reward 0 for invalid transitions, got {reward[~block.valid].tolist()}")
+    case.same("reward with other contents in invalid rows", reward, other.step(garbage), 1e-6)
+    case.same("state with other contents in invalid rows", snapshot(plain), snapshot(other), 1e-6)
+    case.same("reward with an invalid step put in front", reward, longer.step(padded)[1:], 1e-6)
+    case.same("state with an invalid step put in front", snapshot(plain), snapshot(longer), 1e-6)
+    plain.update()
+    other.update()
+    case.same("state after update", snapshot(plain), snapshot(other), 1e-4)
+
+
+def _replace_invalid(block: Transitions, other: Transitions) -> Transitions:
+    def mixed(a: Tensor, b: Tensor) -> Tensor:
+        return torch.where(block.valid.reshape(*block.shape, *(1,) * (a.ndim - 2)), a, b)
+
+    names = ("obs", "action", "next_obs", "reward", "policy")
+    done = block.terminated | ~block.valid
+    return replace(block, terminated=done, **{n: mixed(getattr(block, n), getattr(other, n)) for n in names})
+
+
+def _pad_invalid(block: Transitions, spaces: Spaces) -> Transitions:
+    front = random_block(spaces, steps=1, seed=99)
+    front = replace(front, valid=torch.zeros_like(front.valid))
+    names = ("obs", "action", "next_obs", "terminated", "truncated", "valid", "reward", "policy")
+    return Transitions(**{n: torch.cat([getattr(front, n), getattr(block, n)]) for n in names})
+
+
+def _splitting_changes_nothing(case: Case) -> None:
+    block = random_block(case.spaces, seed=20, filler=True)
+    whole, split = case.trained(), case.trained()
+    expected = whole.step(block)
+    parts = [split.step(block[a:b]) for a, b in ((0, 1), (1, 5), (5, STEPS))]
+    case.same("reward", expected, torch.cat(parts), 1e-4)
+    case.same("state", snapshot(whole), snapshot(split), 1e-4)
+
+
+def _environments_are_alike(case: Case) -> None:
+    order = torch.tensor([2, 0, 1])
+    plain, permuted = case.trained(), case.trained()
+    for cycle in range(2):
+        block = random_block(case.spaces, seed=30 + cycle, filler=True)
+        case.same("reward", plain.step(block)[:, order], permuted.step(block.envs(order)), 1e-4)
+
+
+def _saved_in_mid_cycle(case: Case) -> None:
+    bonus, block = case.trained(), random_block(case.spaces, seed=40, filler=True)
+    bonus.step(block[:3])
+    loaded = _through_file(case, bonus)
+    case.same("state after load", snapshot(bonus), snapshot(loaded))
+    case.same("reward after load", bonus.step(block[3:]), loaded.step(block[3:]))
+
+
+def _resumes_exactly(case: Case) -> None:
+    bonus = case.trained()
+    bonus.step(random_block(case.spaces, seed=50, filler=True))
+    loaded = _through_file(case, bonus)
+    for cycle in range(3):
+        case.same(f"metrics of update {cycle + 1}", bonus.update(), loaded.update())
+        case.same(f"state after update {cycle + 1}", snapshot(bonus), snapshot(loaded))
+        block = random_block(case.spaces, seed=60 + cycle, filler=True)
+        case.same(f"reward after update {cycle + 1}", bonus.step(block), loaded.step(block))
+
+
+def _through_file(case: Case, bonus: IntrinsicReward) -> IntrinsicReward:
+    stream = io.BytesIO()
+    torch.save(bonus.state_dict(), stream)
+    stream.seek(0)
+    fresh = case.build(seed=123)
+    fresh.load_state_dict(torch.load(stream, weights_only=True))
+    return fresh
+
+
+def _no_global_randomness(case: Case) -> None:
+    results = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        np.random.seed(seed)  # noqa: NPY002  the legacy state is what is being watched
+        random.seed(seed)
+        before = _global_random_state()
+        bonus = case.train()
+        results.append((bonus.step(random_block(case.spaces, seed=70)), snapshot(bonus)))
+        case.same("global random state", before, _global_random_state())
+    case.same("result under another global seed", results[0], results[1])
+
+
+@contextmanager
+def global_random_state_restored() -> Iterator[None]:
+    """The caller's random state is not ours to reseed."""
+    states = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        torch.set_rng_state(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
+        random.setstate(states[2])
+
+
+def _global_random_state() -> dict[str, Any]:
+    name, keys, position, *_ = np.random.get_state(legacy=True)  # noqa: NPY002
+    return {
+        "torch": torch.get_rng_state(),
+        "numpy": (str(name), torch.as_tensor(np.asarray(keys, dtype=np.int64)), int(position)),
+        "python": hash(random.getstate()),
+    }
+
+
+def _odd_batches(case: Case) -> None:
+    block = random_block(case.spaces, seed=80)
+    first = block[:1].envs(torch.tensor([0]))
+    constant = first.envs(torch.zeros(ENVS, dtype=torch.int64))
+    constant = Transitions(**{k: v.expand(STEPS, *v.shape[1:]) for k, v in vars(constant).items()})
+    constant = replace(constant, next_obs=constant.obs)
+    empty = replace(block, valid=torch.zeros_like(block.valid))
+    for name, odd, envs in (("constant", constant, ENVS), ("single-sample", first, 1), ("all-invalid", empty, ENVS)):
+        bonus = case.build(num_envs=envs)
+        for cycle in range(4):
+            reward, metrics = bonus.step(odd), bonus.update()
+            if not bool(torch.isfinite(reward).all()):
+                case.fail(f"{name} batch, cycle {cycle}: expected finite rewards, got {reward.tolist()}")
+            for key, value in metrics.items():
+                if not bool(torch.isfinite(value)):
+                    case.fail(f"{name} batch, cycle {cycle}: expected a finite {key}, got {value.item()}")
+    trained = case.trained()
+    before = snapshot(trained)
+    trained.step(empty)
+    case.same("state after an all-invalid batch", before, snapshot(trained))
+
+
+def _uint8_is_not_wrapped(case: Case) -> None:
+    spaces = case.spaces
+    if spaces.obs_dtype != torch.uint8:
+        return
+    box: Any = spaces.observation
+    low, high = box.low.astype(np.float32), box.high.astype(np.float32)
+    # float matrices are vectors, uint8 ones are images: as floats they need their channel axis written out
+    matrix = low.ndim == 2
+    shape = (1, *low.shape) if matrix else low.shape
+    twin = Spaces(Box(low.reshape(shape), high.reshape(shape)), spaces.action, "first" if matrix else spaces.channels)
+    stored, floating = case.build(), case.build(spaces=twin)
+    for cycle in range(4):
+        block = random_block(spaces, seed=90 + cycle)
+        obs, next_obs = (x.float().reshape(*block.shape, *shape) for x in (block.obs, block.next_obs))
+        same = replace(block, obs=obs, next_obs=next_obs)
+        case.same(f"reward in cycle {cycle}, floats against uint8", floating.step(same), stored.step(block), 1e-3)
+        stored.update()
+        floating.update()
+
+
+RULES: dict[str, Callable[[Case], None]] = {
+    "shape and finiteness": _shape_and_finiteness,
+    # early: the rules below compare two bonuses, which global randomness would also drive apart
+    "no global randomness": _no_global_randomness,
+    "score is pure": _score_is_pure,
+    "step is score then observe": _step_is_score_then_observe,
+    "only update learns": _only_update_learns,
+    "invalid transitions are scored 0 and leave no trace": _invalid_rows_do_nothing,
+    "splitting a block in time changes nothing": _splitting_changes_nothing,
+    "permuting environments permutes rewards": _environments_are_alike,
+    "saved in mid-cycle, loaded equal": _saved_in_mid_cycle,
+    "resumes exactly for three more updates": _resumes_exactly,
+    "constant, single-sample and all-invalid batches": _odd_batches,
+    "uint8 images are not wrapped": _uint8_is_not_wrapped,
 }
 
 

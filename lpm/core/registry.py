@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -15,8 +14,15 @@ import torch
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.hints import check_types
 from lpm.core.spaces import Spaces
+from lpm.suggest import suggest
 
 GROUP = "lpm.bonuses"
+
+RETIRED = {
+    "random": "random actions are a policy; use `lpm train --policy uniform`, RunConfig(policy='uniform') or "
+    "PPO(..., policy='uniform')",
+}
+"""Names that were bonuses once, and what to use instead."""
 
 B = TypeVar("B", bound=type[IntrinsicReward])
 
@@ -75,9 +81,11 @@ def lookup(name: str) -> Entry:
             # a module that also uses the decorator has registered itself by now, perhaps with defaults
             if name not in _ENTRIES or _ENTRIES[name].bonus is not bonus:
                 register(name)(bonus)
+    if name not in _ENTRIES and name in RETIRED:
+        raise ValueError(f"{name!r} is no bonus any more: {RETIRED[name]}")
     if name not in _ENTRIES:
         renamed = [entry.name for entry in _ENTRIES.values() if name in entry.bonus.formerly]
-        hint = f": it is {renamed[0]!r} now" if renamed else _suggest(name, names())
+        hint = f": it is {renamed[0]!r} now" if renamed else suggest(name, names())
         raise ValueError(f"unknown bonus {name!r}{hint}")
     return _ENTRIES[name]
 
@@ -170,11 +178,5 @@ def _load_builtins() -> None:
     import_module("lpm.bonuses")
 
 
-def _suggest(word: str, known: Any) -> str:
-    options = sorted(known)
-    near = difflib.get_close_matches(word, options, n=3)
-    return f"; did you mean {' or '.join(near)}?" if near else f"; known: {', '.join(options) or 'none'}"
-
-
 def _hint(word: str, known: Iterable[str], moved: Mapping[str, str]) -> str:
-    return f": {moved[word]}" if word in moved else _suggest(word, known)
+    return f": {moved[word]}" if word in moved else suggest(word, known)

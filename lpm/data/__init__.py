@@ -6,13 +6,12 @@
 ((60000, 28, 28), True)
 
 Sources, in this order: the folder in the environment variable ``LPM_DATA``, the user cache (``LPM_CACHE``
-overrides its place), the public addresses, the npm registry, and last a small stand-in from a Python package.
+overrides its place), the public addresses, and last a small stand-in from a Python package that is installed.
 What was used is printed once to stderr and kept in ``ImageSet.source``. Nothing is fetched at import.
 """
 
-from lpm.data.digits import mnist
 from lpm.data.files import read_idx
 from lpm.data.images import DataError, ImageSet, Split, quiet
-from lpm.data.natural import CIFAR10_NAMES, cifar10
+from lpm.data.sets import CIFAR10_NAMES, cifar10, mnist
 
 __all__ = ["CIFAR10_NAMES", "DataError", "ImageSet", "Split", "cifar10", "mnist", "quiet", "read_idx"]

@@ -1,14 +1,18 @@
-"""Reading data files: checksums, idx format, the two folders."""
+"""Data files: checksums, the idx format, the two folders, downloads."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import importlib.util
 import io
+import math
 import os
 import struct
 import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -16,7 +20,6 @@ from lpm.data.images import Bytes, DataError
 
 # The largest file of either data set has 47,040,016 bytes. The limit stops a gzip bomb.
 MAX_BYTES = 64 * 1024 * 1024
-_UNREADABLE = (OSError, EOFError, zlib.error)
 
 
 def sha256(raw: bytes) -> str:
@@ -24,33 +27,24 @@ def sha256(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
-def gunzip(raw: bytes) -> bytes:
-    """Unpack gzip content of at most MAX_BYTES. Raises OSError, EOFError or zlib.error when damaged."""
-    with gzip.GzipFile(fileobj=io.BytesIO(raw)) as stream:
-        content = stream.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise OSError(f"unpacks to more than {MAX_BYTES} bytes")
-    return content
-
-
-def read_content(path: Path, expected: str | None = None) -> bytes:
-    """Content of a file, unpacked when the name ends in .gz; `expected` is its checksum, for the error message."""
+def read_content(path: Path) -> bytes:
+    """Content of a file, unpacked when the name ends in .gz."""
     raw = path.read_bytes()
     if path.suffix != ".gz":
         return raw
     try:
-        return gunzip(raw)
-    except _UNREADABLE as error:
-        wanted = "" if expected is None else f" Expected sha256 {expected} of the unpacked content."
-        raise DataError(
-            f"{path}: damaged gzip file ({error}; found {len(raw)} packed bytes, sha256 {sha256(raw)}).{wanted} "
-            f"{_advice(path)}"
-        ) from error
+        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as stream:
+            content = stream.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise OSError(f"unpacks to more than {MAX_BYTES} bytes")
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: damaged gzip file ({error}; sha256 {sha256(raw)}). {_advice(path)}") from error
+    return content
 
 
 def read_verified(path: Path, expected: str) -> bytes:
     """Content of a file (unpacked) whose SHA-256 must be ``expected``."""
-    content = read_content(path, expected)
+    content = read_content(path)
     found = sha256(content)
     if found != expected:
         raise DataError(
@@ -87,9 +81,7 @@ def parse_idx(raw: bytes, path: Path) -> Bytes:
     if len(raw) < start:
         raise DataError(f"{path}: {ndim} dimensions need a header of {start} bytes, got {len(raw)} bytes")
     dims: tuple[int, ...] = struct.unpack(f">{ndim}I", raw[4:start])
-    size = 1
-    for dim in dims:  # Python integers: a forged header cannot overflow
-        size *= dim
+    size = math.prod(dims)  # Python integers: a forged header cannot overflow
     if len(raw) - start != size:
         raise DataError(f"{path}: dimensions {dims} need {size} bytes of data, got {len(raw) - start}")
     return np.frombuffer(raw, dtype=np.uint8, offset=start).reshape(dims)
@@ -116,6 +108,37 @@ def cache_folder() -> Path:
     except ImportError as error:
         raise missing_package("pooch") from error
     return Path(pooch.os_cache("lpm"))
+
+
+class Unreachable(Exception):
+    """No address gave the files; the message says why."""
+
+
+def download(addresses: Sequence[str], checksums: Mapping[str, str], folder: Path) -> str:
+    """Download files (name -> SHA-256) into ``folder`` from the first address that has them all; returns its host.
+
+    A file gets its final name only after its checksum was found right; each is tried twice on every address.
+    """
+    try:
+        import pooch
+        import requests
+    except ImportError as error:
+        raise missing_package("pooch") from error
+    if importlib.util.find_spec("tqdm") is None:  # pooch draws its progress bar with it
+        raise missing_package("tqdm")
+    pooch.get_logger().setLevel("ERROR")  # the progress bar and our own error say enough
+    problems = []
+    for address in addresses:
+        host = urlsplit(address).netloc
+        files = pooch.create(folder, address, registry=dict(checksums), retry_if_failed=1)
+        try:
+            for name in checksums:
+                files.fetch(name, downloader=pooch.HTTPDownloader(progressbar=True, timeout=(3.0, 30.0)))
+        except (requests.RequestException, OSError, ValueError) as error:  # ValueError: a wrong checksum
+            problems.append(f"{host}: {type(error).__name__}")
+        else:
+            return host
+    raise Unreachable("; ".join(problems))
 
 
 def missing_package(name: str) -> ImportError:

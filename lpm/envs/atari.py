@@ -22,8 +22,17 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from lpm.envs.atari_games import MONTEZUMA, import_ale, rom_name, rom_path
-from lpm.envs.atari_ram import SIZE, STACK, AtariRamVector, check_settings, default_max_frames
+from lpm.envs.atari_ram import (
+    MONTEZUMA,
+    SIZE,
+    STACK,
+    AtariRamVector,
+    check_settings,
+    default_max_frames,
+    import_ale,
+    rom_name,
+    rom_path,
+)
 from lpm.envs.noise_sources import Images, ImageSource, cifar10_images
 from lpm.envs.rng import RowRandom
 from lpm.envs.vector import Array, Mask, Rewards, SingleEnv, State, checked_mask, invalid_action, row_seeds

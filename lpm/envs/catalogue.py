@@ -1,9 +1,9 @@
-"""All environments and conditions of the project: what `lpm envs` lists and draws, and what the reference runs."""
+"""All environments and conditions of the project: what `lpm envs` lists and draws."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import lpm.envs  # noqa: F401  (registers the ids)
-from lpm.envs.drawing import enlarge, frame, png_bytes, strip
-from lpm.files import write_atomic
+from lpm.envs.drawing import enlarge, frame, strip
+from lpm.files import png_bytes, write_atomic
 
 _NOISE_BORDER, _PLAIN_BORDER = (210, 40, 40), (200, 200, 200)
 
@@ -37,12 +37,6 @@ class EnvEntry:
     """Packages it needs beyond the core ones."""
     extra: str = ""
     """The extra of the distribution that brings them."""
-    steps: int = 50_000
-    """Steps of the random-policy reference, summed over rows."""
-    num_envs: int = 1
-    """Rows of the random-policy reference."""
-    unseen: dict[str, Any] = field(default_factory=dict)
-    """Settings for the reference that change only what a random policy does not look at."""
     paper: str = ""
     """Where the paper describes it."""
 
@@ -132,7 +126,6 @@ def _mazes() -> list[EnvEntry]:
         ("maze_action_noise", {"noise": "action"}, "the same with an idle action that shows CIFAR-10", watch),
         ("maze_sticky", release, "the maze as the release runs it: 80x60, sticky actions 0.25, no noise", walk),
     ]
-    small = {"width": 16, "height": 12}
     return [
         EnvEntry(
             name,
@@ -142,8 +135,6 @@ def _mazes() -> list[EnvEntry]:
             demo,
             ("numba",),
             "maze",
-            # Whether a frame shows the noise wall depends on its size; where the agent goes does not.
-            unseen={} if settings["noise"] == "state" else small,
             paper="MiniWorld",
         )
         for name, settings, what, demo in conditions
@@ -171,8 +162,6 @@ def _games() -> list[EnvEntry]:
                     (right * 12, right * 12, idle, idle, right, right * 12),
                     ("ale_py",),
                     "atari",
-                    steps=8_000,
-                    num_envs=8,
                     paper="Montezuma's Revenge" if game == "montezuma_revenge" else "Atari",
                 )
             )
@@ -187,6 +176,5 @@ def _lava() -> EnvEntry:
         {},
         "MiniGrid LavaCrossing S9N1, 7x7 view, no noise",
         (ahead, ahead, right, ahead),
-        num_envs=16,
         paper='appendix "MiniGrid Experiment"',
     )

@@ -1,4 +1,4 @@
-"""Kernels are compiled with numba where it is installed and run as plain Python, with equal results, where not."""
+"""Kernels: compiled with numba where it is installed, run as plain Python with equal results where it is not."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
 
 def compiled(kernel: Kernel) -> Kernel:
-    """Compile a kernel that works on arrays and scalars only."""
+    """Compile a kernel that works on arrays and scalars only; it runs without the GIL and is kept on disk.
+
+    No `fastmath`: results are the same on every machine. No `parallel`: numba's thread pools do not survive a fork,
+    so callers split the work over Python threads instead. The cache does not notice a change in another file: after
+    editing a constant or a function that a kernel takes from elsewhere, delete `__pycache__`.
+    """
     try:
         from numba import njit
     except ImportError:
         return uncompiled(kernel)
-    return cast(Kernel, njit(cache=True)(kernel))
+    return cast(Kernel, njit(nogil=True, cache=True, error_model="numpy")(kernel))
 
 
 def uncompiled(kernel: Kernel) -> Kernel:
@@ -29,3 +34,12 @@ def uncompiled(kernel: Kernel) -> Kernel:
             return kernel(*args)
 
     return cast(Kernel, call)
+
+
+def numba_threads(what: str) -> int:
+    """The threads numba would use (`NUMBA_NUM_THREADS`); without numba, an error that says how to get it."""
+    try:
+        from numba import config
+    except ImportError as error:
+        raise ImportError(f'{what} needs numba: pip install "lpm-exploration[maze]"') from error
+    return int(vars(config)["NUMBA_NUM_THREADS"])

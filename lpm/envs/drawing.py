@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -70,20 +67,3 @@ def frame(picture: Picture, width: int, colour: Colour) -> Picture:
     whole = blank(picture.shape[0] + 2 * width, picture.shape[1] + 2 * width, colour)
     whole[width:-width, width:-width] = picture
     return whole
-
-
-def png_bytes(picture: Picture) -> bytes:
-    """The picture as a PNG file, with nothing but the standard library."""
-    height, width, _ = picture.shape
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    rows = np.concatenate([np.zeros((height, 1), dtype=np.uint8), picture.reshape(height, -1)], axis=1)
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", header)
-        + chunk(b"IDAT", zlib.compress(rows.tobytes(), 9))
-        + chunk(b"IEND", b"")
-    )

@@ -8,22 +8,26 @@ the release is an option: 160 x 120 pixels (release: `width=80, height=60`), no 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, Literal, Protocol
+import math
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
+from lpm.envs.compiled import compiled
 from lpm.envs.drawing import blank, disc, line, rectangle
-from lpm.envs.maze_dynamics import advance
 from lpm.envs.maze_geometry import (
+    FORWARD_STEP,
     GRID,
     MAZE_CELLS,
     NOISE_WALL,
+    RADIUS,
     REACHABLE_CELLS,
     ROOMS,
     START,
+    TURN_STEP,
     WALLS,
     Action,
     cell_index,
@@ -33,30 +37,45 @@ from lpm.envs.maze_render import MazeRenderer
 from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv
 
 Noise = Literal["none", "state", "action"]
-BackendName = Literal["numba", "miniworld"]
 
 _NEVER: Final = -1
+_SEGMENTS: Final = wall_segments()
+_TURN_LEFT, _TURN_RIGHT = int(Action.TURN_LEFT), int(Action.TURN_RIGHT)
+_FORWARD, _BACK = int(Action.FORWARD), int(Action.BACK)
 
 
-class Backend(Protocol):
-    """What moves the agent and draws its view."""
+@compiled
+def blocked(x: float, z: float, segments: NDArray[np.float64]) -> bool:
+    """Whether a circle of the agent's radius at (x, z) touches a wall."""
+    for i in range(segments.shape[0]):
+        ax, az = segments[i, 0], segments[i, 1]
+        abx, abz = segments[i, 2] - ax, segments[i, 3] - az
+        along = ((x - ax) * abx + (z - az) * abz) / (abx * abx + abz * abz)
+        along = min(max(along, 0.0), 1.0)
+        dx, dz = (ax + along * abx) - x, (az + along * abz) - z
+        if math.sqrt(dx * dx + dz * dz) < RADIUS:
+            return True
+    return False
 
-    def advance(self, pose: NDArray[np.float64], action: NDArray[np.int64]) -> None:
-        """Apply one action per row to `pose`, in place."""
 
-    def render(self, out: NDArray[np.uint8], pose: NDArray[np.float64], rows: NDArray[np.int64]) -> None:
-        """Draw the given rows into `out`."""
+@compiled
+def advance(pose: NDArray[np.float64], action: NDArray[np.int64], segments: NDArray[np.float64]) -> None:
+    """Apply one action per row to `pose` (rows, 3: x, z, heading), in place; the arithmetic is Miniworld's.
 
-
-class _Compiled:
-    """Our own simulation."""
-
-    def __init__(self, renderer: MazeRenderer) -> None:
-        self._segments = wall_segments()
-        self.render = renderer.render
-
-    def advance(self, pose: NDArray[np.float64], action: NDArray[np.int64]) -> None:
-        advance(pose, action, self._segments)
+    A blocked move changes nothing.
+    """
+    for i in range(pose.shape[0]):
+        if action[i] == _TURN_LEFT:
+            pose[i, 2] += TURN_STEP
+        elif action[i] == _TURN_RIGHT:
+            pose[i, 2] -= TURN_STEP
+        elif action[i] in (_FORWARD, _BACK):
+            step = FORWARD_STEP if action[i] == _FORWARD else -FORWARD_STEP
+            x = pose[i, 0] + math.cos(pose[i, 2]) * step
+            z = pose[i, 1] - math.sin(pose[i, 2]) * step
+            if not blocked(x, z, segments):
+                pose[i, 0] = x
+                pose[i, 1] = z
 
 
 class NMazeVector(BatchedEnv):
@@ -87,7 +106,6 @@ class NMazeVector(BatchedEnv):
         sticky: float = 0.0,
         max_steps: int | None = None,
         images: ArrayLike | None = None,
-        backend: BackendName = "numba",
         threads: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
@@ -98,8 +116,7 @@ class NMazeVector(BatchedEnv):
         idle action with a random image from `images`, (n, h, w, 3) uint8 (default: CIFAR-10), stretched to the
         frame, while the pose stays. `sticky`: probability that the last executed action is executed again instead
         of the chosen one. `max_steps`: truncate an episode after so many steps (default: never, as in the paper).
-        `threads`: for drawing (default: numba's number). `backend="miniworld"` simulates and draws with Farama's
-        Miniworld: slow, only for checks.
+        `threads`: for drawing (default: numba's number).
         """
         if noise not in ("none", "state", "action"):
             raise ValueError(f'noise must be "none", "state" or "action", got {noise!r}')
@@ -119,7 +136,6 @@ class NMazeVector(BatchedEnv):
             self._images, self.images_source = _load_images(images)
         self._noise, self._sticky, self._max_steps = noise, sticky, max_steps
         self._renderer = MazeRenderer(threads)
-        self._backend = _make_backend(backend, self._renderer, width, height)
         self._all = np.arange(num_envs)
         self._pose = np.tile(np.array(START), (num_envs, 1))
         self._executed = np.full(num_envs, _NEVER, dtype=np.int64)
@@ -150,7 +166,7 @@ class NMazeVector(BatchedEnv):
             executed = np.where(repeat, last, executed)
         self._executed[rows] = executed
         pose = self._pose[rows]
-        self._backend.advance(pose, executed)
+        self._move(pose, executed)
         self._pose[rows] = pose
         self._steps[rows] += 1
         if self._noise == "state":
@@ -168,15 +184,22 @@ class NMazeVector(BatchedEnv):
     def _observe(self, rows: Mask | None = None, out: Array | None = None) -> Array:
         frames = np.empty(self.observation_space.shape or (), dtype=np.uint8) if out is None else out
         chosen = self._all if rows is None else np.flatnonzero(rows)
-        television = chosen[self._image[chosen] != _NEVER]
-        scenery = chosen[self._image[chosen] == _NEVER]
-        self._backend.render(frames, self._pose, scenery)
-        self._renderer.paint_images(frames, self._images, self._image, television)
-        self._shows_noise[chosen] = self._image[chosen] != _NEVER
+        shows_image = self._image[chosen] != _NEVER
+        self._draw(frames, chosen[~shows_image])
+        self._renderer.paint_images(frames, self._images, self._image, chosen[shows_image])
+        self._shows_noise[chosen] = shows_image
         if self._noise == "state":
             shown = self._renderer.paint_noise(frames, self._pose, self._key, chosen)
             self._shows_noise[chosen] = shown[chosen]
         return frames
+
+    def _move(self, pose: NDArray[np.float64], actions: NDArray[np.int64]) -> None:
+        """Apply one action to each of the poses, in place."""
+        advance(pose, actions, _SEGMENTS)
+
+    def _draw(self, frames: NDArray[np.uint8], rows: NDArray[np.int64]) -> None:
+        """Draw the views from these rows' poses."""
+        self._renderer.render(frames, self._pose, rows)
 
     def _info(self) -> dict[str, Array]:
         return {
@@ -216,14 +239,11 @@ class NMaze(SingleEnv):
         sticky: float = 0.0,
         max_steps: int | None = None,
         images: ArrayLike | None = None,
-        backend: BackendName = "numba",
         threads: int | None = None,
         render_mode: str | None = None,
     ) -> None:
         mode = AutoresetMode.DISABLED
-        super().__init__(
-            NMazeVector(1, noise, width, height, sticky, max_steps, images, backend, threads, mode, render_mode)
-        )
+        super().__init__(NMazeVector(1, noise, width, height, sticky, max_steps, images, threads, mode, render_mode))
 
     def close(self) -> None:
         """End the drawing threads."""
@@ -243,16 +263,6 @@ def _load_images(images: ArrayLike | None) -> tuple[NDArray[np.uint8], str]:
             f"got {given.dtype} of shape {given.shape}"
         )
     return np.ascontiguousarray(given), "given"
-
-
-def _make_backend(name: BackendName, renderer: MazeRenderer, width: int, height: int) -> Backend:
-    if name == "numba":
-        return _Compiled(renderer)
-    if name == "miniworld":
-        from lpm.envs.maze_miniworld import MiniworldBackend
-
-        return MiniworldBackend(width, height)
-    raise ValueError(f'backend must be "numba" or "miniworld", got {name!r}')
 
 
 def draw_map(pose: NDArray[np.float64], height: int) -> NDArray[np.uint8]:

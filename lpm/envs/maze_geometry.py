@@ -40,7 +40,7 @@ class Action(IntEnum):
 
 
 class Material(IntEnum):
-    """What a surface is made of; the order is that of `maze_textures.MATERIALS`."""
+    """What a surface is made of; the number seeds its texture."""
 
     CARDBOARD = 0
     ASPHALT = 1

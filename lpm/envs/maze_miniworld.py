@@ -1,5 +1,7 @@
 """The same maze simulated and drawn by Farama's Miniworld, to check ours against. Headless, slow, one process.
 
+>>> envs = MiniworldMaze(num_envs=2, width=80, height=60)  # doctest: +SKIP
+
 Miniworld is no longer maintained; it needs pyglet 1.5 and the EGL libraries of Mesa. One scene serves all rows: the
 agent is put at each row's pose in turn, because two Miniworld scenes in one process overwrite each other.
 """
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lpm.envs.maze import NMazeVector
 from lpm.envs.maze_geometry import FORWARD_STEP, OPENINGS, ROOMS, START, Action
 
 try:
@@ -22,7 +25,7 @@ try:
     from miniworld.params import DEFAULT_PARAMS
 except ImportError as error:
     raise ImportError(
-        'backend="miniworld" needs Miniworld: pip install "lpm-exploration[miniworld]" '
+        'the check against Miniworld needs it: pip install "lpm-exploration[miniworld]" '
         "(and, on Debian, libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libglu1-mesa)"
     ) from error
 
@@ -40,10 +43,11 @@ def _build(world: Any) -> None:
     world.place_entity(world.agent, pos=np.array([x, 0.0, z]), dir=heading)
 
 
-class MiniworldBackend:
-    """Moves and views by Miniworld."""
+class MiniworldMaze(NMazeVector):
+    """`NMazeVector` with moves and views by Miniworld; options and noise are the same."""
 
-    def __init__(self, width: int, height: int) -> None:
+    def __init__(self, num_envs: int = 1, *, width: int = 160, height: int = 120, **settings: Any) -> None:
+        super().__init__(num_envs, width=width, height=height, **settings)
         params = DEFAULT_PARAMS.no_random()
         params.set("forward_step", FORWARD_STEP)
         params.set("turn_step", 5)
@@ -55,9 +59,8 @@ class MiniworldBackend:
         self.world.agent.pos = np.array([pose[0], 0.0, pose[1]])
         self.world.agent.dir = pose[2]
 
-    def advance(self, pose: NDArray[np.float64], action: NDArray[np.int64]) -> None:
-        """Apply one action per row to `pose`, in place."""
-        for row, chosen in zip(pose, action, strict=True):
+    def _move(self, pose: NDArray[np.float64], actions: NDArray[np.int64]) -> None:
+        for row, chosen in zip(pose, actions, strict=True):
             self._place(row)
             if chosen in (Action.FORWARD, Action.BACK):
                 self.world.move_agent(FORWARD_STEP if chosen == Action.FORWARD else -FORWARD_STEP, 0.0)
@@ -66,8 +69,7 @@ class MiniworldBackend:
             agent = self.world.agent
             row[:] = agent.pos[0], agent.pos[2], agent.dir
 
-    def render(self, out: NDArray[np.uint8], pose: NDArray[np.float64], rows: NDArray[np.int64]) -> None:
-        """Draw the given rows into `out`."""
+    def _draw(self, frames: NDArray[np.uint8], rows: NDArray[np.int64]) -> None:
         for row in rows:
-            self._place(pose[row])
-            out[row] = self.world.render_obs()
+            self._place(self._pose[row])
+            frames[row] = self.world.render_obs()

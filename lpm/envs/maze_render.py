@@ -16,19 +16,21 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from lpm.envs._jit import default_threads, jit
+from lpm.envs.compiled import compiled, numba_threads
 from lpm.envs.maze_geometry import CAMERA_HEIGHT, FOV_Y, NOISE_WALL, WALL_HEIGHT, WALLS
 from lpm.envs.maze_scene import Scene, build_scene
+from lpm.envs.rng import GOLDEN, mix64
 
+DEFAULT_THREADS = numba_threads("the maze")
 _SLOPE = math.tan(FOV_Y / 2)
 _CEILING = WALL_HEIGHT - CAMERA_HEIGHT
 _FLOOR, _ROOF, _NOISE_WALL = len(WALLS), len(WALLS) + 1, NOISE_WALL
 _1, _2, _3, _8, _16, _32, _255 = (np.uint64(n) for n in (1, 2, 3, 8, 16, 32, 255))
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _LANES, _ROUND = np.uint64(0x00FF_00FF_00FF), np.uint64(0x0080_0080_0080)
+_mix64 = compiled(mix64)
 
 
-@jit
+@compiled
 def _cast(x: float, z: float, dx: float, dz: float, s: Scene) -> tuple[int, float]:
     """The wall that a ray meets first, and the length of the ray there in units of its direction."""
     wall, nearest = 0, 1e9
@@ -47,7 +49,7 @@ def _cast(x: float, z: float, dx: float, dz: float, s: Scene) -> tuple[int, floa
     return wall, nearest
 
 
-@jit
+@compiled
 def _level(texels_per_pixel: float, log_size: int) -> int:
     """The mipmap level whose texels are about as large as a pixel."""
     level = 0
@@ -58,14 +60,14 @@ def _level(texels_per_pixel: float, log_size: int) -> int:
     return level
 
 
-@jit
+@compiled
 def _mix(a: np.uint64, b: np.uint64, weight: np.uint64) -> np.uint64:
     """Blend two packed colours, `weight` of 256 parts of the second, all channels in one multiplication."""
     # Every lane ends between 0 and 65535, so what the lanes borrow from each other on the way cancels out.
     return (((a << _8) + (b - a) * weight + _ROUND) >> _8) & _LANES
 
 
-@jit
+@compiled
 def _sample(texels: NDArray[np.uint64], start: np.uint64, bits: np.uint64, u: int, v: int) -> np.uint64:
     """Bilinear sample at texel coordinates (u, v), in 1/65536 of a texel, of a periodic square of side 2**bits."""
     # Unsigned throughout: numba then leaves out its handling of negative indices.
@@ -81,14 +83,14 @@ def _sample(texels: NDArray[np.uint64], start: np.uint64, bits: np.uint64, u: in
     return _mix(lower, upper, (iv >> _8) & _255)
 
 
-@jit
+@compiled
 def _put(out: NDArray[np.uint8], at: np.uint64, colour: np.uint64) -> None:
     out[at] = colour & _255
     out[at + _1] = (colour >> _16) & _255
     out[at + _2] = (colour >> _32) & _255
 
 
-@jit
+@compiled
 def _spans(
     pose: NDArray[np.float64], height: int, width: int, s: Scene
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -118,7 +120,7 @@ def _spans(
     return walls, spans
 
 
-@jit
+@compiled
 def _draw_planes(
     out: NDArray[np.uint8], height: int, width: int, pose: NDArray[np.float64], spans: NDArray[np.float64], s: Scene
 ) -> None:
@@ -153,7 +155,7 @@ def _draw_planes(
             v += dv
 
 
-@jit
+@compiled
 def _draw_walls(
     out: NDArray[np.uint8], height: int, width: int, walls: NDArray[np.int64], spans: NDArray[np.float64], s: Scene
 ) -> None:
@@ -184,7 +186,7 @@ def _draw_walls(
             v -= dv
 
 
-@jit
+@compiled
 def _render_rows(out: NDArray[np.uint8], pose: NDArray[np.float64], rows: NDArray[np.int64], s: Scene) -> None:
     height, width = out.shape[1], out.shape[2]
     for row in rows:
@@ -194,15 +196,7 @@ def _render_rows(out: NDArray[np.uint8], pose: NDArray[np.float64], rows: NDArra
         _draw_walls(frame, height, width, walls, spans, s)
 
 
-@jit
-def _scramble(value: np.uint64) -> np.uint64:
-    """Sixty-four well mixed bits from a counter (the finaliser of SplitMix64)."""
-    bits = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
-
-
-@jit
+@compiled
 def _noise_rows(
     out: NDArray[np.uint8],
     pose: NDArray[np.float64],
@@ -224,10 +218,10 @@ def _noise_rows(
             shown[row] = shown[row] or last > first
             for y in range(first, last):
                 pixel = np.uint64(y * width + x)
-                _put(frame, pixel * _3, _scramble(keys[row] + (pixel + _1) * _GOLDEN))
+                _put(frame, pixel * _3, _mix64(keys[row] + (pixel + _1) * GOLDEN))
 
 
-@jit
+@compiled
 def _image_rows(
     out: NDArray[np.uint8], images: NDArray[np.uint8], index: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> None:
@@ -263,7 +257,7 @@ class MazeRenderer:
     """Draws frames of the maze for a batch of poses (rows, 3: x, z, heading), over a few threads."""
 
     def __init__(self, threads: int | None = None) -> None:
-        self.threads = default_threads() if threads is None else threads
+        self.threads = DEFAULT_THREADS if threads is None else threads
         if self.threads < 1:
             raise ValueError(f"threads must be at least 1, got {threads}")
         self._scene = build_scene()

@@ -21,18 +21,110 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from lpm.envs.compiled import compiled
 from lpm.envs.drawing import blank, disc, line, rectangle
-from lpm.envs.mountain_car_kernel import BINS, IDLE, NOISE, NUM_POINTS, PLAIN, Cars, Outputs, Slot, advance, cell_at
-from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, Rewards, SingleEnv, invalid_action
+from lpm.envs.rng import GOLDEN, TO_UNIT, mix64
+from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv
 
 LOW = np.array([-1.2, -0.07], dtype=np.float32)
 HIGH = np.array([0.6, 0.07], dtype=np.float32)
 START = (-0.6, -0.4)
+GOAL = float(np.float32(0.45))
 MARGIN = 0.1
+BINS = 10
+NUM_POINTS = 3
+PLAIN, NOISE, IDLE = 0, 1, 2
 NoiseMode = bool | Literal["idle"]
 
-_FLOAT32 = np.dtype(np.float32)
-_STATE = ("position", "velocity", "points", "passed", "steps", "cell", "observation", "moved", "noise")
+_MIN_POSITION, _MAX_POSITION, _MAX_SPEED = LOW[0], HIGH[0], HIGH[1]
+_POWER = np.float32(0.0015)
+_CAR = np.dtype(
+    [
+        ("position", np.float64),
+        ("velocity", np.float64),
+        ("observation", np.float32, (2,)),
+        ("steps", np.int64),
+        ("cell", np.int64),
+        ("random", np.uint64),  # the row's stream of `noise_rng`
+        ("passed", np.uint8, (NUM_POINTS,)),  # flags; numba has no nested bool
+        ("moved", np.bool_),  # since the reset
+        ("noise", np.bool_),
+    ]
+)
+_STATE = ("position", "velocity", "passed", "steps", "cell", "observation", "moved", "noise")
+
+_mix64 = compiled(mix64)
+
+
+@compiled
+def within_one(actions: Any) -> bool:
+    """Whether all actions lie in [-1, 1]; false for nan."""
+    return bool(np.all(np.abs(actions) <= 1.0))
+
+
+@compiled
+def cell_at(position: float, velocity: float) -> int:
+    """The cell of the 10x10 grid over (position, velocity)."""
+    column = min(max(int((position + 1.2) / 1.8 * BINS), 0), BINS - 1)
+    return column * BINS + min(max(int((velocity + 0.07) / 0.14 * BINS), 0), BINS - 1)
+
+
+@compiled
+def drive(car: Any, force: Any, points: Any) -> float:
+    """Push one car for one step; returns what the points it passed pay.
+
+    Gymnasium keeps the start in double precision and every later state in single precision; each rounding below is
+    one of its own, which makes the trajectories equal to the last bit.
+    """
+    before = car["position"]
+    angle = 3.0 * before
+    if car["moved"]:
+        angle = float(np.float32(angle))
+    pull = np.float32(0.0025 * math.cos(angle))
+    velocity = np.float32(car["velocity"] + np.float32(np.float32(force * _POWER) - pull))
+    velocity = min(max(velocity, -_MAX_SPEED), _MAX_SPEED)
+    position = np.float32(before + velocity)
+    position = min(max(position, _MIN_POSITION), _MAX_POSITION)
+    if position == _MIN_POSITION and velocity < 0.0:
+        velocity = np.float32(0.0)
+    car["position"], car["velocity"], car["moved"] = position, velocity, True
+    car["cell"] = cell_at(car["position"], car["velocity"])
+    pay = 0.0
+    for j in range(NUM_POINTS):
+        if (before - points[j]) * (position - points[j]) <= 0.0 and not car["passed"][j]:
+            car["passed"][j] = 1
+            pay += 1.0
+    return pay
+
+
+@compiled
+def advance(cars: Any, active: Any, actions: Any, points: Any, mode: int, goal: float, limit: int) -> Any:
+    """One step of the active rows, in place; returns reward, terminated, truncated, and whether any row is done."""
+    reward = np.zeros(len(cars))
+    terminated = np.zeros(len(cars), dtype=np.bool_)
+    truncated = np.zeros(len(cars), dtype=np.bool_)
+    any_done = False
+    for i in range(len(cars)):
+        if not active[i]:
+            continue
+        car = cars[i]
+        car["steps"] += 1
+        idle = mode != PLAIN and actions[i, 1] > 0.0
+        car["noise"] = idle and mode == NOISE
+        if not idle:
+            reward[i] = drive(car, actions[i, 0], points)
+            terminated[i] = car["position"] >= goal and car["velocity"] >= 0.0
+        truncated[i] = car["steps"] >= limit
+        any_done = any_done or terminated[i] or truncated[i]
+        if car["noise"]:
+            for j in range(2):
+                car["random"] += GOLDEN
+                unit = (_mix64(car["random"]) >> np.uint64(11)) * TO_UNIT
+                car["observation"][j] = np.float32(2.0 * unit - 1.0)
+        else:
+            car["observation"][0] = np.float32(car["position"])
+            car["observation"][1] = np.float32(car["velocity"])
+    return reward, terminated, truncated, any_done
 
 
 class MountainCarVector(BatchedEnv):
@@ -64,87 +156,62 @@ class MountainCarVector(BatchedEnv):
         low, high = (np.minimum(LOW, -1), np.maximum(HIGH, 1)) if noise is True else (LOW, HIGH)
         actions = 1 if noise is False else 2
         super().__init__(num_envs, Box(low, high), Box(-1.0, 1.0, (actions,), np.float32), autoreset_mode, render_mode)
-        self._points = points
-        mode = {False: PLAIN, True: NOISE, "idle": IDLE}[noise]
-        self._cars = Cars(num_envs, mode, max_episode_steps, terminate_at_goal)
-        self._memory = self._cars.memory
-        self.noise_rng.state = self._cars.rng
-        self._next_block()
+        self._chosen_points = points
+        self._points = np.zeros(NUM_POINTS)
+        self._mode = {False: PLAIN, True: NOISE, "idle": IDLE}[noise]
+        self._limit, self._goal = max_episode_steps, GOAL if terminate_at_goal else math.inf
+        self._cars = np.zeros(num_envs, dtype=_CAR)
+        self.noise_rng.state = self._cars["random"]
+        self._everyone = np.ones(num_envs, dtype=np.bool_)
         self._action_shape = (num_envs, actions)
 
     @property
     def points(self) -> NDArray[np.float64]:
         """The three places that pay."""
-        return self._cars.points.copy()
+        return self._points.copy()
 
     def _seeded(self, seed: int) -> None:
-        self._cars.points[:] = draw_points(seed) if self._points is None else sorted(self._points)
+        self._points[:] = draw_points(seed) if self._chosen_points is None else sorted(self._chosen_points)
 
     def _reset_rows(self, rows: Mask) -> None:
         cars = self._cars
         for i in np.flatnonzero(rows).tolist():
             position = self.rngs[i].uniform(*START)
-            cars.position[i], cars.observation[i] = position, (np.float32(position), 0.0)
-            cars.cell[i] = cell_at(position, 0.0)
-        for array in (cars.velocity, cars.passed, cars.steps, cars.moved, cars.noise):
-            array[rows] = 0
+            cars["position"][i], cars["observation"][i] = position, (np.float32(position), 0.0)
+            cars["cell"][i] = cell_at(position, 0.0)
+        for name in ("velocity", "passed", "steps", "moved", "noise"):
+            cars[name][rows] = 0
 
-    def step(self, actions: Array) -> tuple[Array, Rewards, Mask, Mask, dict[str, Any]]:
-        """Advance every row by one step under the rules of the autoreset mode."""
-        if (
-            self._any_pending
-            or type(actions) is not np.ndarray
-            or actions.dtype is not _FLOAT32
-            or actions.shape != self._action_shape
-        ):
-            return super().step(actions)
-        # The common case of BatchedEnv.step in one frame: at this speed it is Python calls that cost.
-        try:
-            t, observation, reward, terminated, truncated, noise, cell = self._next_slot()
-        except StopIteration:
-            t, observation, reward, terminated, truncated, noise, cell = self._next_block()
-        num_done = advance(self._memory, actions, self._buffer, t)
-        info = {"cell": cell, "noise": noise}
-        if num_done:
-            if num_done < 0:
-                raise invalid_action(actions, self.action_space)
-            info = self._end_episodes(terminated | truncated, observation, info)
-        return observation, reward, terminated, truncated, info
+    def _checked_actions(self, actions: Array) -> Array:
+        # Gymnasium's own check takes longer than the step; it is left to what is not plainly right.
+        usual = type(actions) is np.ndarray and actions.dtype == np.float32 and actions.shape == self._action_shape
+        return actions if usual and within_one(actions) else super()._checked_actions(actions)
 
     def _step_rows(self, actions: Array, active: Mask | None) -> Outcome:
-        try:
-            t, _, reward, terminated, truncated, _, _ = self._next_slot()
-        except StopIteration:
-            t, _, reward, terminated, truncated, _, _ = self._next_block()
-        self._cars.active[:] = True if active is None else active
-        num_done = advance(self._memory, actions, self._buffer, t)
-        self._cars.active[:] = True
-        return reward, terminated, truncated, num_done > 0
-
-    def _next_block(self) -> Slot:
-        outputs = Outputs(self.num_envs)
-        self._buffer, self._next_slot = outputs.buffer, outputs.next_slot
-        return self._next_slot()
+        acting = self._everyone if active is None else active
+        settings = (self._points, self._mode, self._goal, self._limit)
+        outcome: Outcome = advance(self._cars, acting, actions, *settings)
+        return outcome
 
     def _observe(self, rows: Mask | None = None, out: Array | None = None) -> Array:
-        seen = self._cars.observation
+        seen = self._cars["observation"]
         if out is None:
-            return np.array(seen, dtype=np.float32, order="C")
+            return seen.copy()
         selection = slice(None) if rows is None else rows
         out[selection] = seen[selection]
         return out
 
     def _info(self) -> dict[str, Array]:
-        return {"cell": self._cars.cell.astype(np.int64), "noise": self._cars.noise != 0.0}
+        return {"cell": self._cars["cell"].copy(), "noise": self._cars["noise"].copy()}
 
     def _state(self) -> dict[str, Array]:
-        return {name: getattr(self._cars, name) for name in _STATE}
+        return {"points": self._points, **{name: self._cars[name] for name in _STATE}}
 
     def _shared_state(self) -> Sequence[str]:
         return ("points",)
 
     def _render_row(self, row: int) -> Array:
-        return _draw(self._cars, row)
+        return _draw(self._cars[row], self._points)
 
 
 class MountainCar(SingleEnv):
@@ -171,25 +238,25 @@ def draw_points(seed: int) -> NDArray[np.float64]:
     return np.sort(places)
 
 
-def _draw(cars: Cars, row: int) -> NDArray[np.uint8]:
+def _draw(car: Any, points: NDArray[np.float64]) -> NDArray[np.uint8]:
     """The hill with the true car on the left, what the agent observes on the right."""
     picture = blank(200, 480, (255, 255, 255))
     track = np.linspace(-1.2, 0.6, 260)
     xs, ys = 10 + (track + 1.2) / 1.8 * 259, 180 - 150 * (np.sin(3 * track) * 0.45 + 0.55)
     for index in range(len(track) - 1):
         line(picture, xs[index], ys[index], xs[index + 1], ys[index + 1], (60, 60, 60))
-    for j, point in enumerate(cars.points):
+    for j, point in enumerate(points):
         x, y = 10 + (point + 1.2) / 1.8 * 259, 180 - 150 * (math.sin(3 * point) * 0.45 + 0.55)
-        colour = (190, 190, 190) if cars.passed[row, j] else (230, 160, 0)
+        colour = (190, 190, 190) if car["passed"][j] else (230, 160, 0)
         line(picture, x, y, x, y - 22, colour)
         rectangle(picture, x, y - 22, x + 9, y - 15, colour)
-    position = cars.position[row]
+    position = car["position"]
     x, y = 10 + (position + 1.2) / 1.8 * 259, 174 - 150 * (math.sin(3 * position) * 0.45 + 0.55)
     disc(picture, x, y, 6, (40, 90, 200))
     for k in range(BINS + 1):
         line(picture, 290 + 18 * k, 10, 290 + 18 * k, 190, (225, 225, 225))
         line(picture, 290, 10 + 18 * k, 470, 10 + 18 * k, (225, 225, 225))
-    noise, seen = cars.noise[row], cars.observation[row]
+    noise, seen = car["noise"], car["observation"].astype(np.float64)
     seen = 0.5 + 0.5 * seen if noise else (seen - LOW) / (HIGH - LOW)
     colour = (210, 40, 40) if noise else (40, 90, 200)
     disc(picture, 290 + 180 * seen[0], 190 - 180 * seen[1], 6, colour)

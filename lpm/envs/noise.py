@@ -1,4 +1,7 @@
-"""A noisy TV for any Gymnasium environment, single or vector, described by one frozen `NoiseConfig`.
+"""A noisy TV for other people's environments: wrappers for any Gymnasium environment, single or vector.
+
+The environments of this project carry the paper's noise themselves; these wrappers put such noise, described by one
+frozen `NoiseConfig`, around any other.
 
 >>> import gymnasium
 >>> config = NoiseConfig(trigger="action", source="uniform", added_actions=1, low=-1.0, high=1.0)
@@ -16,23 +19,129 @@ showed noise in this step. The agent's view is copied at most once a step, and o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
 
-from lpm.envs.noise_config import NoiseConfig
-from lpm.envs.noise_parts import Condition, IdleActions, Screen, Television
-from lpm.envs.noise_sources import Array, Source
+from lpm.envs.noise_sources import Array, NoiseConfig, Screen, Source
+from lpm.envs.rng import RowRandom
 from lpm.envs.vector import Mask, Rewards, State, invalid_action, row_seeds
 
 __all__ = ["Condition", "NoiseConfig", "NoisyEnv", "NoisyVectorEnv"]
 
+Rows = NDArray[np.int64]
+Condition = Callable[[Array, dict[str, Any]], Mask]
+"""Given true observations and their info, one entry each, which of them have the TV on."""
+
 _YES = np.ones(1, dtype=np.bool_)
 _ROW = np.zeros(1, dtype=np.int64)
+
+
+class IdleActions:
+    """Which actions are idle, and what the environment receives instead of them."""
+
+    def __init__(self, config: NoiseConfig, space: gym.Space[Any]) -> None:
+        self.added = config.added_actions
+        self.noop = config.noop
+        if isinstance(space, Discrete) and space.start == 0:
+            wrong = [action for action in (*config.actions, config.noop) if not space.contains(np.int64(action))]
+            if wrong:
+                raise ValueError(f"actions and noop must lie in {space}, got {wrong}")
+            self.size = int(space.n)
+            self.idle = np.zeros(self.size + self.added, dtype=np.bool_)
+            self.idle[[*config.actions, *range(self.size, self.size + self.added)]] = True
+            self.space: gym.Space[Any] = Discrete(self.size + self.added)
+        elif isinstance(space, Box) and len(space.shape) == 1 and not config.actions:
+            self.size = space.shape[0]
+            ones = np.ones(self.added, dtype=space.dtype)
+            self.space = Box(np.append(space.low, -ones), np.append(space.high, ones), dtype=space.dtype.type)
+        else:
+            raise ValueError(
+                "idle actions need a Discrete action space from 0, or (added ones only) a one-dimensional Box, "
+                f"got {space}"
+            )
+        self.discrete = isinstance(space, Discrete)
+
+    def split(self, actions: Array) -> tuple[Array, Mask]:
+        """What the environment receives, and the idle rows."""
+        if self.discrete:
+            idle: Mask = self.idle[actions]
+            return np.where(idle, self.noop, actions), idle
+        inner, extra = actions[:, : self.size], actions[:, self.size :]
+        idle = np.asarray((extra > 0).any(axis=1))
+        return np.where(idle[:, None], 0, inner).astype(actions.dtype), idle
+
+
+class Noise:
+    """What both wrappers share: the spaces, and row by row whether noise is shown, and showing it.
+
+    Each row draws from a stream of its own, seeded apart from that of other wrappers around the same environment.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        config: NoiseConfig,
+        spaces: tuple[gym.Space[Any], gym.Space[Any]],
+        num_rows: int,
+        source: Source | None,
+        condition: Condition | None,
+    ) -> None:
+        """`spaces`: those of one row's observations and actions."""
+        if config.trigger == "state" and condition is None and not config.cells:
+            raise ValueError('trigger="state" needs `cells` in the config or a `condition`, got neither')
+        self.config = config
+        self.screen = Screen(config, spaces[0], source)
+        self.idle = IdleActions(config, spaces[1]) if config.has_idle_actions else None
+        self.action_space = spaces[1] if self.idle is None else self.idle.space
+        self.rng = RowRandom(num_rows)
+        # Equal wrappers around one another draw different noise.
+        depth = 0
+        while isinstance(env, (gym.Wrapper, VectorWrapper)):
+            depth += isinstance(env, (NoisyEnv, NoisyVectorEnv))
+            env = env.env
+        self._salt = zlib.crc32(f"{config!r} {depth}".encode()) << 32
+        self._condition = condition
+        self._cells = np.array(config.cells, dtype=np.int64)
+
+    def seed(self, row: int, seed: int) -> None:
+        """Start a row's noise again."""
+        self.rng.seed(row, seed ^ self._salt)
+
+    def responding(self, on: Mask, ids: Rows) -> Mask:
+        """Those of the TVs that are on that show noise this time."""
+        if self.config.probability == 1.0 or not on.any():
+            return on
+        responding = on.copy()
+        responding[on] = self.rng.uniform(ids[on], 1)[:, 0] < self.config.probability
+        return responding
+
+    def noisy(self, batch: Array, info: dict[str, Any], idle: Mask, ids: Rows) -> Mask:
+        """Which observations of a batch show noise; `ids` are the rows they belong to, `idle` have responded."""
+        if self.config.trigger == "action":
+            return idle
+        if self.config.trigger == "never":
+            return np.zeros_like(idle)
+        if self.config.trigger == "always":
+            return self.responding(np.ones_like(idle), ids)
+        if self._condition is not None:
+            return self.responding(self._condition(batch, info), ids)
+        if "cell" not in info:
+            raise ValueError('cells in a noise config need an environment that gives info["cell"], got none')
+        return self.responding(np.isin(info["cell"], self._cells), ids)
+
+    def show(self, batch: Array, noisy: Mask, ids: Rows) -> None:
+        """Paint fresh noise into the noisy observations of a batch, in place."""
+        where = np.flatnonzero(noisy)
+        if len(where):
+            self.screen.paint(batch, where, self.rng, ids[where])
 
 
 class NoisyEnv(gym.Wrapper[Array, Any, Array, Any]):
@@ -48,13 +157,10 @@ class NoisyEnv(gym.Wrapper[Array, Any, Array, Any]):
         """`source` replaces the one the config names, `condition` its cells; both work on batches."""
         super().__init__(env)
         self.config = config
-        screen = Screen(config, env.observation_space, source)
-        self.observation_space = screen.observation_space
-        self.images_source = screen.images_source
-        self._idle = IdleActions(config, env.action_space) if config.has_idle_actions else None
-        if self._idle is not None:
-            self.action_space = self._idle.space
-        self._tv = Television(config, screen, condition, num_rows=1, depth=_depth(env))
+        self._noise = Noise(env, config, (env.observation_space, env.action_space), 1, source, condition)
+        self.observation_space = self._noise.screen.observation_space
+        self.action_space = self._noise.action_space
+        self.images_source = self._noise.screen.images_source
         self.num_cells = int(env.get_wrapper_attr("num_cells")) if env.has_wrapper_attr("num_cells") else 0
         self._true: tuple[Array, dict[str, Any]] | None = None
 
@@ -62,7 +168,7 @@ class NoisyEnv(gym.Wrapper[Array, Any, Array, Any]):
         """Begin a new episode."""
         observation, info = self.env.reset(seed=seed, options=options)
         if seed is not None or self._true is None:
-            self._tv.seed(0, self.unwrapped.np_random_seed or 0)
+            self._noise.seed(0, self.unwrapped.np_random_seed or 0)
         return self._show(observation, info, idle=~_YES)
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
@@ -70,11 +176,11 @@ class NoisyEnv(gym.Wrapper[Array, Any, Array, Any]):
         if self._true is None:
             raise gym.error.ResetNeeded("call reset() before step()")
         idle = ~_YES
-        if self._idle is not None:
+        if self._noise.idle is not None:
             if not self.action_space.contains(action):
                 raise invalid_action(action, self.action_space)
-            inner, idle = self._idle.split(np.asarray(action)[None])
-            idle = self._tv.responding(idle, _ROW) if self.config.trigger == "action" else idle
+            inner, idle = self._noise.idle.split(np.asarray(action)[None])
+            idle = self._noise.responding(idle, _ROW) if self.config.trigger == "action" else idle
             action = inner[0]
         if idle[0] and self.config.frozen:
             observation, info = self._show(*self._true, idle)
@@ -87,10 +193,10 @@ class NoisyEnv(gym.Wrapper[Array, Any, Array, Any]):
         """Keep the true observation and return the one the agent sees."""
         self._true = observation, info
         rows = {key: np.asarray([value]) for key, value in info.items() if not isinstance(value, dict)}
-        noisy = self._tv.noisy(observation[None], rows, idle, _ROW)
+        noisy = self._noise.noisy(observation[None], rows, idle, _ROW)
         if noisy[0]:
             observation = observation.copy()
-            self._tv.show(observation[None], noisy, _ROW)
+            self._noise.show(observation[None], noisy, _ROW)
         return observation, {**info, "noise": bool(info.get("noise", False)) or bool(noisy[0])}
 
     def get_state(self) -> State:
@@ -101,12 +207,12 @@ class NoisyEnv(gym.Wrapper[Array, Any, Array, Any]):
         state = {f"env.{key}": value for key, value in self.env.get_wrapper_attr("get_state")().items()}
         saved = {f"info.{key}": np.array(value) for key, value in info.items()}
         state.update({key: value for key, value in saved.items() if value.dtype != object})
-        return {**state, "noise_rng": self._tv.rng.state.copy(), "observation": np.array(observation)}
+        return {**state, "noise_rng": self._noise.rng.state.copy(), "observation": np.array(observation)}
 
     def set_state(self, state: State) -> None:
         """Put back what `get_state` gave."""
         self.env.get_wrapper_attr("set_state")(_beneath(state, "env."))
-        self._tv.rng.state[...] = state["noise_rng"]
+        self._noise.rng.state[...] = state["noise_rng"]
         saved = {key: np.array(value) for key, value in _beneath(state, "info.").items()}
         info = {key: value if value.ndim else value.item() for key, value in saved.items()}
         self._true = np.array(state["observation"], dtype=self.observation_space.dtype), info
@@ -125,22 +231,20 @@ class NoisyVectorEnv(VectorWrapper):
         """`source` replaces the one the config names, `condition` its cells; both work on batches."""
         super().__init__(env)
         self.config = config
-        screen = Screen(config, env.single_observation_space, source)
-        self.single_observation_space = screen.observation_space
-        self.images_source = screen.images_source
-        self.observation_space = batch_space(screen.observation_space, self.num_envs)
-        self._idle = IdleActions(config, env.single_action_space) if config.has_idle_actions else None
-        if self._idle is not None:
-            self.single_action_space = self._idle.space
-            self.action_space = batch_space(self._idle.space, self.num_envs)
-        if config.frozen and self._idle is not None and not hasattr(env, "set_state"):
+        spaces = (env.single_observation_space, env.single_action_space)
+        self._noise = Noise(env, config, spaces, self.num_envs, source, condition)
+        self.single_observation_space = self._noise.screen.observation_space
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.single_action_space = self._noise.action_space
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.images_source = self._noise.screen.images_source
+        if config.frozen and config.has_idle_actions and not hasattr(env, "set_state"):
             raise ValueError(
                 f"frozen=True needs a vector environment with get_state and set_state, got {env}: wrap the single "
                 "environments in NoisyEnv before they are batched, or use frozen=False"
             )
         self.num_cells = int(getattr(env, "num_cells", 0))
         self._mode = AutoresetMode(env.metadata["autoreset_mode"])
-        self._tv = Television(config, screen, condition, self.num_envs, _depth(env))
         self._ids = np.arange(self.num_envs)
         self._pending = np.zeros(self.num_envs, dtype=np.bool_)
         self._true: Array | None = None
@@ -169,13 +273,13 @@ class NoisyVectorEnv(VectorWrapper):
         if self._true is None:
             raise gym.error.ResetNeeded("call reset() before step()")
         idle = np.zeros(self.num_envs, dtype=np.bool_)
-        if self._idle is not None:
+        if self._noise.idle is not None:
             actions = np.asarray(actions)
             if not self.action_space.contains(actions):
                 raise invalid_action(actions, self.action_space)
-            actions, idle = self._idle.split(actions)
+            actions, idle = self._noise.idle.split(actions)
             idle = idle & ~self._pending
-            idle = self._tv.responding(idle, self._ids) if self.config.trigger == "action" else idle
+            idle = self._noise.responding(idle, self._ids) if self.config.trigger == "action" else idle
         frozen = idle if self.config.frozen else np.zeros_like(idle)
         before = self.env.get_state() if frozen.any() else None  # type: ignore[attr-defined]
         observation, reward, terminated, truncated, info = self.env.step(actions)
@@ -195,10 +299,10 @@ class NoisyVectorEnv(VectorWrapper):
     def _show(self, observation: Array, info: dict[str, Any], idle: Mask) -> tuple[Array, dict[str, Any]]:
         """Keep the true observations and return those the agent sees."""
         self._true, self._info = observation, info
-        noisy = self._tv.noisy(observation, info, idle, self._ids)
+        noisy = self._noise.noisy(observation, info, idle, self._ids)
         if noisy.any():
             observation = observation.copy()
-            self._tv.show(observation, noisy, self._ids)
+            self._noise.show(observation, noisy, self._ids)
         self._seen = observation
         return observation, {**info, "noise": noisy | info.get("noise", False)}
 
@@ -208,8 +312,8 @@ class NoisyVectorEnv(VectorWrapper):
         ids = np.flatnonzero(rows)
         restarted = observation[ids]
         shown = {key: value[ids] for key, value in info.items() if _per_row(key, value)}
-        noisy = self._tv.noisy(restarted, shown, np.zeros(len(ids), dtype=np.bool_), ids)
-        self._tv.show(restarted, noisy, ids)
+        noisy = self._noise.noisy(restarted, shown, np.zeros(len(ids), dtype=np.bool_), ids)
+        self._noise.show(restarted, noisy, ids)
         self._seen = np.array(self._seen)
         self._seen[ids] = restarted
         noise = np.array(info.get("noise", np.zeros(self.num_envs, dtype=np.bool_)))
@@ -222,8 +326,8 @@ class NoisyVectorEnv(VectorWrapper):
         finals = np.stack([info["final_obs"][row] for row in ids])
         final_info = dict(info.get("final_info", {}))
         shown = {key: value[ids] for key, value in final_info.items() if isinstance(value, np.ndarray)}
-        noisy = self._tv.noisy(finals, shown, idle[ids], ids)
-        self._tv.show(finals, noisy, ids)
+        noisy = self._noise.noisy(finals, shown, idle[ids], ids)
+        self._noise.show(finals, noisy, ids)
         final_obs = np.full(self.num_envs, None, dtype=object)
         for row, final in zip(ids, finals, strict=True):
             final_obs[row] = final
@@ -241,7 +345,7 @@ class NoisyVectorEnv(VectorWrapper):
         for row in np.flatnonzero(rows).tolist():
             own = seeds[row]
             if own is not None:
-                self._tv.seed(row, int(own))
+                self._noise.seed(row, int(own))
 
     def get_state(self) -> State:
         """The environment's own state with the noise's beside it (the environment must offer `get_state`)."""
@@ -251,7 +355,7 @@ class NoisyVectorEnv(VectorWrapper):
         state.update({f"info.{key}": value.copy() for key, value in self._info.items() if _per_row(key, value)})
         return {
             **state,
-            "noise_rng": self._tv.rng.state.copy(),
+            "noise_rng": self._noise.rng.state.copy(),
             "pending": self._pending.copy(),
             "true": self._true.copy(),
             "seen": self._seen.copy(),
@@ -268,7 +372,7 @@ class NoisyVectorEnv(VectorWrapper):
             true[~rows], seen[~rows] = self._true[~rows], self._seen[~rows]
             info = _undo_info(self._info, info, rows)
         self._true, self._seen, self._info = true, seen, info
-        self._tv.rng.state[selection] = np.asarray(state["noise_rng"])[selection]
+        self._noise.rng.state[selection] = np.asarray(state["noise_rng"])[selection]
         self._pending[selection] = np.asarray(state["pending"])[selection]
 
 
@@ -291,12 +395,3 @@ def _undo_info(info: dict[str, Any], before: dict[str, Any], rows: Mask) -> dict
 
 def _beneath(state: State, prefix: str) -> State:
     return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
-
-
-def _depth(env: Any) -> int:
-    """How many noisy wrappers an environment already has."""
-    depth = 0
-    while isinstance(env, (gym.Wrapper, VectorWrapper)):
-        depth += isinstance(env, (NoisyEnv, NoisyVectorEnv))
-        env = env.env
-    return depth

@@ -1,11 +1,20 @@
-"""What a noisy TV shows: uniform or Gaussian numbers, CIFAR-10 images, or the images in a folder."""
+"""What a noisy TV shows and where: the settings, the sources of noise, and the screen they are painted on.
+
+A new source is a class with `draw`, a function that builds it for a screen, and an entry in `SOURCES`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf
+from operator import index
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
+import gymnasium as gym
 import numpy as np
+from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from lpm.envs.rng import RowRandom
@@ -13,7 +22,77 @@ from lpm.envs.rng import RowRandom
 Array = NDArray[Any]
 Images = NDArray[np.uint8]
 GRAY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
+_TRIGGERS, _BLENDS, _FITS = ("action", "state", "always", "never"), ("replace", "add"), ("stretch", "tile")
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
+
+
+@dataclass(frozen=True)
+class NoiseConfig:
+    """One noise setting: when the TV is on, what it shows and where, and what becomes of the true state."""
+
+    trigger: Literal["action", "state", "always", "never"] = "action"
+    """"action": idle actions switch it on; "state": a condition does; "always"; "never": the fair control."""
+    source: Literal["uniform", "gaussian", "cifar10", "folder"] = "uniform"
+    """What it shows."""
+    actions: tuple[int, ...] = ()
+    """Existing discrete actions that are idle."""
+    added_actions: int = 0
+    """Idle actions added behind the existing ones; for a Box, added dimensions that are idle above 0."""
+    noop: int = 0
+    """The discrete action the environment receives on an idle step (a Box receives zeros)."""
+    frozen: bool = False
+    """An idle step leaves the environment untouched, its step counter included; otherwise it advances by noop."""
+    probability: float = 1.0
+    """Chance that a TV that is on shows noise; when it does not, the step is an ordinary one."""
+    cells: tuple[int, ...] = ()
+    """For "state": the coverage cells (`info["cell"]`) in which the TV is on."""
+    region: tuple[tuple[int, int], ...] = ()
+    """The part of the observation that is the screen: (start, stop) for each leading axis; empty: all of it."""
+    blend: Literal["replace", "add"] = "replace"
+    """Replace the observation or add to it."""
+    low: float | None = None
+    """Lower bound of uniform noise; default: the lowest value of the observation space."""
+    high: float | None = None
+    """Upper bound of uniform noise; default: the highest value of the observation space."""
+    std: float = 1.0
+    """Standard deviation of Gaussian noise; its mean is 0 when added, else the middle of the bounds if finite."""
+    fit: Literal["stretch", "tile"] = "stretch"
+    """How an image fills the screen."""
+    folder: str = ""
+    """For "folder": where the images are."""
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot be meant; sequences become tuples, so that every config can be hashed."""
+        for name in ("actions", "cells"):
+            object.__setattr__(self, name, tuple(index(value) for value in getattr(self, name)))
+        region = tuple((index(start), index(stop)) for start, stop in self.region)
+        object.__setattr__(self, "region", region)
+        for name, allowed in (("trigger", _TRIGGERS), ("source", SOURCES), ("blend", _BLENDS), ("fit", _FITS)):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}")
+        if not 0.0 <= self.probability <= 1.0:
+            raise ValueError(f"probability must lie in [0, 1], got {self.probability}")
+        if index(self.added_actions) < 0:
+            raise ValueError(f"added_actions must be at least 0, got {self.added_actions}")
+        if not 0.0 <= self.std < inf:
+            raise ValueError(f"std must be at least 0 and finite, got {self.std}")
+        if self.low is not None and self.high is not None and not self.low <= self.high:
+            raise ValueError(f"low must not lie above high, got low={self.low}, high={self.high}")
+        if self.trigger == "action" and not self.actions and not self.added_actions:
+            raise ValueError('trigger="action" needs `actions` or `added_actions`, got neither')
+        if self.source == "folder" and not self.folder:
+            raise ValueError('source="folder" needs `folder`, got an empty one')
+        if self.source in ("cifar10", "folder") and self.blend == "add":
+            raise ValueError(f'blend="add" is for uniform and Gaussian noise, got source={self.source!r}')
+
+    @property
+    def has_idle_actions(self) -> bool:
+        """Whether any action is idle."""
+        return bool(self.actions) or self.added_actions > 0
+
+    def control(self) -> NoiseConfig:
+        """The fair control: the same idle actions with the same effect on the state, and no noise."""
+        return replace(self, trigger="never")
 
 
 class Source(Protocol):
@@ -163,3 +242,105 @@ def folder_images(folder: str, size: tuple[int, int]) -> Images:
         with Image.open(path) as image:
             frames.append(np.asarray(image.convert("RGB").resize((width, height), Image.Resampling.BILINEAR)))
     return np.stack(frames)
+
+
+class Screen:
+    """Paints noise into the screen's part of chosen rows of a batch of observations."""
+
+    def __init__(self, config: NoiseConfig, space: gym.Space[Any], source: Source | None = None) -> None:
+        if not isinstance(space, Box):
+            raise ValueError(f"a noisy TV needs a Box observation space, got {space}")
+        if len(config.region) > len(space.shape) or any(
+            not 0 <= start < stop <= size for (start, stop), size in zip(config.region, space.shape, strict=False)
+        ):
+            raise ValueError(f"region {config.region} does not lie within observations of shape {space.shape}")
+        self.config = config
+        self.slices = tuple(slice(start, stop) for start, stop in config.region)
+        low, high = space.low[self.slices], space.high[self.slices]
+        self.shape = low.shape
+        self.bounds = float(low.min()), float(high.max())
+        self.dtype = np.dtype(space.dtype)
+        self.source = source or (SOURCES[config.source](self) if config.trigger != "never" else _nothing(self))
+        self.observation_space = self._noisy_space(space)
+
+    @property
+    def images_source(self) -> str:
+        """Where the images come from; "none" if the TV shows numbers."""
+        return self.source.name if isinstance(self.source, ImageSource) else "none"
+
+    def uniform_bounds(self) -> tuple[float, float]:
+        """Lowest and highest value of uniform noise: those of the config, else of the screen."""
+        low = self.bounds[0] if self.config.low is None else self.config.low
+        high = self.bounds[1] if self.config.high is None else self.config.high
+        if not (np.isfinite(low) and np.isfinite(high) and low <= high):
+            raise ValueError(f"uniform noise needs finite bounds low <= high, got low={low}, high={high}")
+        within = self.bounds[0] <= low and high <= self.bounds[1]
+        if self.dtype.kind in "iu" and self.config.blend == "replace" and not within:
+            raise ValueError(
+                f"noise in {self.dtype} observations must lie in {self.bounds}, got low={low}, high={high}"
+            )
+        return low, high
+
+    def _noisy_space(self, space: Box) -> Box:
+        """The observation space, widened where noise can leave it."""
+        config = self.config
+        if config.trigger == "never" or self.dtype.kind in "iu":
+            return space
+        low, high = space.low.copy(), space.high.copy()
+        if config.source == "gaussian":
+            low[self.slices], high[self.slices] = -np.inf, np.inf
+        elif config.source == "uniform":
+            least, most = self.uniform_bounds()
+            if config.blend == "add":
+                low[self.slices] = low[self.slices] + least
+                high[self.slices] = high[self.slices] + most
+            else:
+                low[self.slices] = np.minimum(low[self.slices], least)
+                high[self.slices] = np.maximum(high[self.slices], most)
+        return Box(low, high, dtype=space.dtype.type)
+
+    def paint(self, batch: Array, where: NDArray[np.int64], rng: RowRandom, ids: NDArray[np.int64]) -> None:
+        """Show fresh noise at these places of the batch, in place, from the streams of the rows `ids`."""
+        noise = self.source.draw(rng, ids)
+        if isinstance(self.source, ImageSource) and self.bounds != (0.0, 255.0) and np.isfinite(self.bounds).all():
+            noise = self.bounds[0] + noise * ((self.bounds[1] - self.bounds[0]) / 255.0)
+        screen: Any = (where, *self.slices)
+        if self.config.blend == "add":
+            noise = batch[screen] + noise
+        if self.dtype.kind in "iu" and noise.dtype != self.dtype:
+            noise = np.clip(np.rint(noise), *self.bounds)
+        batch[screen] = noise
+
+
+def _nothing(screen: Screen) -> Source:
+    return Uniform(screen.shape, screen.dtype, 0, 0)
+
+
+def _uniform(screen: Screen) -> Source:
+    return Uniform(
+        screen.shape, screen.dtype if screen.config.blend == "replace" else np.float64, *screen.uniform_bounds()
+    )
+
+
+def _gaussian(screen: Screen) -> Source:
+    centred = screen.config.blend == "add" or not np.isfinite(screen.bounds).all()
+    return Gaussian(screen.shape, 0.0 if centred else sum(screen.bounds) / 2, screen.config.std)
+
+
+def _cifar10(screen: Screen) -> Source:
+    images, name = cifar10_images()
+    return ImageSource(images, screen.shape, screen.config.fit, name=name)
+
+
+def _folder(screen: Screen) -> Source:
+    _, height, width = screen_layout(screen.shape)
+    folder = screen.config.folder
+    return ImageSource(folder_images(folder, (height, width)), screen.shape, name=folder)
+
+
+SOURCES: dict[str, Callable[[Screen], Source]] = {
+    "uniform": _uniform,
+    "gaussian": _gaussian,
+    "cifar10": _cifar10,
+    "folder": _folder,
+}

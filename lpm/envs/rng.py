@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,12 @@ _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _SEED_SALT = 0x6C706D5F726F7773
 _LOW_64 = (1 << 64) - 1
-_TO_UNIT = 1.0 / (1 << 53)
+TO_UNIT = 1.0 / (1 << 53)
+Bits = TypeVar("Bits", np.uint64, NDArray[np.uint64])
 
 
-def mix64(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The output function of SplitMix64 (Steele, Lea and Flood 2014) on an array of counters."""
+def mix64(value: Bits) -> Bits:
+    """The output function of SplitMix64 (Steele, Lea and Flood 2014) on counters: arrays, or numbers in kernels."""
     value = (value ^ (value >> np.uint64(30))) * _MIX_1
     value = (value ^ (value >> np.uint64(27))) * _MIX_2
     return value ^ (value >> np.uint64(31))
@@ -47,7 +48,7 @@ class RowRandom:
 
     def uniform(self, rows: NDArray[Any], count: int) -> NDArray[np.float64]:
         """`count` numbers in [0, 1) for each of the rows."""
-        return (self.bits(rows, count) >> np.uint64(11)).astype(np.float64) * _TO_UNIT
+        return (self.bits(rows, count) >> np.uint64(11)).astype(np.float64) * TO_UNIT
 
     def integers(self, rows: NDArray[Any], high: int) -> NDArray[np.int64]:
         """One number in [0, high) for each of the rows (bias below high / 2**53)."""

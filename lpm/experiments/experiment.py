@@ -1,4 +1,4 @@
-"""What every experiment offers: methods, conditions and sizes, a job for each run, and evidence from results."""
+"""What every experiment is: methods, conditions and sizes, a job for each run, and evidence from results."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from lpm.experiments.evidence import Evidence
-from lpm.runs.config import nearest
+from lpm.agents.agent import PolicyKind
+from lpm.experiments.evidence import Claim, Evidence
+from lpm.suggest import suggest
 from lpm.sweeps import Job, Result, Tick
 
 # Name on the command line -> module; each module has an EXPERIMENT. Imported only when asked for.
@@ -35,64 +36,134 @@ class Method:
     """Its registered name."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """What differs from its defaults; "variant" names a set of settings."""
+    policy: PolicyKind = "learnt"
+    """"uniform": random actions, nothing is learnt."""
 
 
-class Experiment(Protocol):
-    """A table or figure of the paper."""
-
-    @property
-    def name(self) -> str:
-        """As on the command line."""
+class Size(Protocol):
+    """How large an experiment is, and what it runs unless told otherwise."""
 
     @property
-    def title(self) -> str:
-        """In words."""
+    def seeds(self) -> int:
+        """Runs per method and condition."""
 
     @property
-    def place(self) -> str:
-        """The paper's table or figure."""
+    def methods(self) -> tuple[str, ...]:
+        """Names of methods."""
 
     @property
-    def methods(self) -> Mapping[str, Method]:
-        """All methods, in the order of tables."""
+    def conditions(self) -> tuple[str, ...] | None:
+        """Names of conditions; None: all."""
 
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A table or figure of the paper. A subclass says what a run is (`describe`, `run`) and what results show."""
+
+    name: str
+    """As on the command line."""
+    title: str
+    """In words."""
+    place: str
+    """The paper's table or figure."""
+    about: tuple[str, ...]
+    """Paragraphs: what is measured, and how to read it."""
+    methods: Mapping[str, Method]
+    """All methods, in the order of tables."""
+    metrics: Mapping[str, str]
+    """Metric to label, the main one first."""
+    sizes: Mapping[str, Size]
+    claims: tuple[Claim, ...] = ()
+    lower_is_better: tuple[str, ...] = ()
+    """Metrics of which less is better."""
+
+    # ---- what a subclass says -----------------------------------------------------------------------------
     @property
     def conditions(self) -> Mapping[str, str]:
         """Condition to label."""
+        raise NotImplementedError
 
-    @property
-    def metrics(self) -> Mapping[str, str]:
-        """Metric to label, the main one first."""
+    def describe(self, common: dict[str, Any], fields: Mapping[str, Any]) -> tuple[dict[str, Any], int, Any]:
+        """The settings of a run (`common` and more), its amount of work, and its task, None if it is the settings.
 
-    @property
-    def scales(self) -> Sequence[str]:
-        """Names of the sizes."""
+        `fields` are added to those of the method's bonus.
+        """
+        raise NotImplementedError
 
+    @staticmethod
+    def run(task: Any, tick: Tick, scratch: Path) -> Result:
+        """Do the run of a job."""
+        raise NotImplementedError
+
+    def evidence(self, results: Sequence[Result]) -> Evidence:
+        """What results of one scale show."""
+        raise NotImplementedError
+
+    # ---- what all have ------------------------------------------------------------------------------------
     def default_methods(self, scale: str) -> tuple[str, ...]:
         """The methods that this size runs unless told otherwise."""
+        return self.sizes[scale].methods
 
     def default_conditions(self, scale: str) -> tuple[str, ...]:
         """The conditions that this size runs unless told otherwise."""
-
-    def default_seeds(self, scale: str) -> int:
-        """The seeds that this size runs unless told otherwise."""
+        return self.sizes[scale].conditions or tuple(self.conditions)
 
     def job(
         self, scale: str, condition: str, method: str, seed: int, out: Path, fields: Mapping[str, Any] | None = None
     ) -> Job:
         """One run; `fields` are added to the method's own (a search over settings)."""
+        expect_known("scale", scale, self.sizes)
+        expect_known("condition", condition, self.conditions)
+        expect_known("method", method, self.methods)
+        common = {
+            "experiment": self.name,
+            "scale": scale,
+            "condition": condition,
+            "method": method,
+            "seed": seed,
+            "bonus": self.methods[method].bonus,
+        }
+        settings, units, task = self.describe(common, fields or {})
+        path = out / "runs" / condition / method / f"seed_{seed}.json"
+        return Job(f"{method}, {condition}, seed {seed}", path, settings, units, task)
 
-    def run(self, settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
-        """Do one run. Picklable: a plain function behind it."""
+    def found(self, results: Sequence[Result]) -> dict[tuple[str, str], list[Result]]:
+        """(condition, method) to results, in the order of tables."""
+        if not results:
+            raise ValueError(f"{self.name}: expected at least one result, got none")
+        cells: dict[tuple[str, str], list[Result]] = {
+            (condition, method): [] for condition in self.conditions for method in self.methods
+        }
+        for result in results:
+            cells.get((result["settings"]["condition"], result["settings"]["method"]), []).append(result)
+        return {cell: runs for cell, runs in cells.items() if runs}
 
-    def evidence(self, results: Sequence[Result]) -> Evidence:
-        """What results of one scale show."""
+    def show(self, results: Sequence[Result], conditions: Mapping[str, str], **shown: Any) -> Evidence:
+        """Evidence with everything that follows from the experiment itself."""
+        methods = {method for _, method in self.found(results)}
+        return Evidence(
+            **{
+                "name": self.name,
+                "title": self.title,
+                "place": self.place,
+                "about": self.about,
+                "scale": results[0]["settings"]["scale"],
+                "methods": {name: method.label for name, method in self.methods.items() if name in methods},
+                "conditions": conditions,
+                "metrics": self.metrics,
+                "claims": self.claims,
+                "versions": results[0]["versions"],
+                "lower_is_better": self.lower_is_better,
+                "warnings": unknown_runs(results, self),
+                **shown,
+            }
+        )
 
 
-def load(name: str) -> Experiment:
+def load_experiment(name: str) -> Experiment:
     """An experiment by name."""
     if name not in EXPERIMENTS:
-        raise ValueError(f"unknown experiment {name!r}{nearest(name, EXPERIMENTS)}")
+        raise ValueError(f"unknown experiment {name!r}{suggest(name, EXPERIMENTS)}")
     experiment: Experiment = import_module(f"lpm.experiments.{EXPERIMENTS[name]}").EXPERIMENT
     return experiment
 
@@ -100,7 +171,7 @@ def load(name: str) -> Experiment:
 def expect_known(kind: str, name: str, known: Sequence[str] | Mapping[str, Any]) -> None:
     """Refuse an unknown method, condition or scale with the nearest known ones."""
     if name not in known:
-        raise ValueError(f"unknown {kind} {name!r}{nearest(name, known)}")
+        raise ValueError(f"unknown {kind} {name!r}{suggest(name, known)}")
 
 
 def unknown_runs(results: Sequence[Result], experiment: Experiment) -> tuple[str, ...]:

@@ -20,15 +20,25 @@ from lpm.experiments.training import Condition, Scale, TrainingExperiment, last
 
 FIGURE = "Appendix, MiniGrid figure"
 AGENT = PPOConfig(num_envs=16, learning_rate=3e-4)
-MAIN = ("lpm", "lpm-slow", "lpm-anchored", "icm", "rnd", "ensemble", "none", "random")
-PAPER = ("lpm", "lpm-slow", "lpm-anchored", "icm", "rnd", "ensemble", "ama", "etd", "eme", "none", "random")
+MAIN = ("lgn", "lpm", "lpm-slow", "icm", "rnd", "ensemble", "none", "random")
+PAPER = ("lgn", "lpm", "lpm-slow", "lpm-anchored", "icm", "rnd", "ensemble", "ama", "etd", "eme", "none", "random")
 
 
 def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
-    """Success over the last 100 episodes, its mean over the run, and the task's return."""
-    values = [value for value in curves.get("success", ()) if value is not None]
-    mean = {"mean_success": float(np.mean(values))} if values else {}
-    return {**last(curves, "success"), **mean, **last(curves, "return")}
+    """Success over the last 100 episodes, its mean over the run, when it first reached a half, and the task's return.
+
+    A run that never reaches a half counts with all of its steps.
+    """
+    known = [
+        (step, value)
+        for step, value in zip(curves["step"], curves.get("success", ()), strict=False)
+        if value is not None
+    ]
+    more = {}
+    if known:
+        more["mean_success"] = float(np.mean([value for _, value in known]))
+        more["half"] = float(next((step for step, value in known if value >= 0.5), known[-1][0]))
+    return {**last(curves, "success"), **more, **last(curves, "return")}
 
 
 def grid(visits: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -58,11 +68,12 @@ EXPERIMENT = TrainingExperiment(
     methods=ALL,
     sizes={
         "smoke": Scale(512, 2, PPOConfig(num_envs=4, rollout_steps=32), ("lpm", "icm", "none")),
-        "desk": Scale(100_000, 5, AGENT, MAIN),
+        "desk": Scale(600_000, 10, AGENT, MAIN),
         "paper": Scale(1_000_000, 5, AGENT, PAPER),
     },
     metrics={
         "success": "success, last 100 episodes",
+        "half": "steps until half of the episodes succeed",
         "mean_success": "success, mean over the run",
         "return": "return of the task",
         "bonus": "raw bonus",
@@ -77,4 +88,5 @@ EXPERIMENT = TrainingExperiment(
     ),
     grid=grid,
     frames=frames,
+    lower_is_better=("half",),
 )  # fmt: skip

@@ -28,7 +28,7 @@ FIGURE = "Figure 3"
 PAPER_AGENT = PRESETS["paper-maze"]
 DESK_AGENT = replace(PAPER_AGENT, learning_rate=1e-3, normalise_advantage=True)
 METHODS = tuple(ALL)
-MAIN = ("lpm", "lpm-slow", "lpm-anchored", "rnd", "ensemble", "ama", "etd", "none", "random")
+MAIN = ("lgn", "lpm", "lpm-slow", "lpm-anchored", "rnd", "ensemble", "ama", "etd", "none", "random")
 ONE_STEP: dict[str, Any] = {"epochs": 1, "batch_size": 64}
 # The paper's networks and one step an update, with the library's gates, affine output and queue of one update.
 LPM: dict[str, Any] = {

@@ -19,6 +19,11 @@ PAPER: dict[str, Method] = {
 }
 """The methods of the paper's experiments."""
 
+OURS: dict[str, Method] = {
+    "lgn": Method("LGN", "lgn"),
+}
+"""The bonus to use; drawn first."""
+
 ADDED: dict[str, Method] = {
     "lpm-exp": Method("LPM (exp)", "lpm_release", {"form": "exp"}),
     "lpm-slow": Method("LPM, slow copy", "lpm_slow"),
@@ -28,9 +33,9 @@ ADDED: dict[str, Method] = {
     "forward_error": Method("Forward error", "forward_error"),
     "ngu": Method("NGU", "ngu"),
     "none": Method("No bonus", "none"),
-    "random": Method("Random actions", "random"),
+    "random": Method("Random actions", "none", policy="uniform"),
 }
 """What the paper does not have: the release's reward form, error models that start from f's prior, other
 learning-progress bonuses, and the two floors."""
 
-ALL: dict[str, Method] = {**PAPER, **ADDED}
+ALL: dict[str, Method] = {**OURS, **PAPER, **ADDED}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,11 @@ from lpm import data
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.envs.mnist import Batch, Kind, NoisyMNIST
+from lpm.data.noisy_mnist import Batch, Kind, NoisyMNIST
 from lpm.experiments.evidence import Claim, Curve, Evidence, PaperNumber, Score
-from lpm.experiments.experiment import Method, expect_known, unknown_runs
-from lpm.sweeps import Job, Result, Tick
+from lpm.experiments.experiment import Experiment, Method
+from lpm.sweeps import Result, Tick
+from lpm.versions import versions
 
 BATCH = 32
 
@@ -65,6 +66,8 @@ class Scale:
     """Transitions per evaluation and kind; the release uses 32."""
     seeds: int
     """Runs per method (App. C.1: 5)."""
+    methods: tuple[str, ...] = tuple(METHODS)
+    conditions: tuple[str, ...] | None = None
 
 
 SCALES = {
@@ -108,7 +111,7 @@ def run(
     return {
         "curves": curves,
         "parameters": parameters,
-        "versions": {"torch": torch.__version__, "numpy": np.__version__},
+        "versions": versions("torch", "numpy"),
     }
 
 
@@ -150,87 +153,42 @@ def scores_of(steps: Sequence[int], values: Sequence[float]) -> dict[str, float]
     return {"settled": float(steps[-1] if settled is None else settled), "first": first, "last": values[-1]}
 
 
-@dataclass(frozen=True)
-class NoisyMNISTExperiment:
+class NoisyMNISTExperiment(Experiment):
     """Every bonus on learnable and on unlearnable transitions, seen in training and held out."""
 
-    name: str = "mnist"
-    title: str = "Noisy MNIST: does the bonus fall for noise?"
-    place: str = FIGURE
-    methods: Mapping[str, Method] = field(default_factory=lambda: METHODS)
-    conditions: Mapping[str, str] = field(default_factory=lambda: {"both": "zeros and ones together"})
-    """Of a run. The evidence has one for each kind of transition and pool of digits."""
-    metrics: Mapping[str, str] = field(
-        default_factory=lambda: {
-            "settled": "steps until |bonus| stays below 5 % of its first value (never: all)",
-            "bonus": "bonus",
-            "first": "first bonus",
-            "last": "last bonus",
-        }
-    )
-
     @property
-    def scales(self) -> tuple[str, ...]:
-        """Names of the sizes."""
-        return tuple(SCALES)
+    def conditions(self) -> Mapping[str, str]:
+        """Of a run. The evidence has one for each kind of transition and pool of digits."""
+        return {"both": "zeros and ones together"}
 
-    def default_methods(self, scale: str) -> tuple[str, ...]:
-        """All of them."""
-        return tuple(METHODS)
-
-    def default_conditions(self, scale: str) -> tuple[str, ...]:
-        """The only one."""
-        return tuple(self.conditions)
-
-    def default_seeds(self, scale: str) -> int:
-        """The seeds that this size runs unless told otherwise."""
-        return SCALES[scale].seeds
-
-    def job(
-        self, scale: str, condition: str, method: str, seed: int, out: Path, fields: Mapping[str, Any] | None = None
-    ) -> Job:
+    def describe(self, common: dict[str, Any], fields: Mapping[str, Any]) -> tuple[dict[str, Any], int, None]:
         """One run. The digits are looked for now: a bad file is an error of the command, not of each run."""
-        expect_known("scale", scale, SCALES)
-        expect_known("condition", condition, self.conditions)
-        expect_known("method", method, METHODS)
-        size, digits = SCALES[scale], data.mnist("train")
+        size, digits = SCALES[common["scale"]], data.mnist("train")
         data.mnist("test")
         settings = {
-            "experiment": self.name,
-            "scale": scale,
-            "condition": condition,
-            "method": method,
-            "bonus": METHODS[method].bonus,
-            "fields": {**METHODS[method].fields, **(fields or {})},
-            "seed": seed,
+            **common,
+            "fields": {**METHODS[common["method"]].fields, **fields},
             "updates": size.updates,
             "eval_every": size.eval_every,
             "eval_transitions": size.eval_transitions,
             "data": digits.source,
             "complete": digits.complete,
         }
-        path = out / "runs" / condition / method / f"seed_{seed}.json"
-        return Job(f"{method}, seed {seed}", path, settings, size.updates)
+        return settings, size.updates, None
 
     @staticmethod
-    def run(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
+    def run(task: dict[str, Any], tick: Tick, scratch: Path) -> Result:
         """One run."""
-        return run(settings, tick, scratch)
+        return run(task, tick, scratch)
 
     def evidence(self, results: Sequence[Result]) -> Evidence:
         """Scores and curves of both kinds of transitions, on training and on held-out digits."""
-        first = results[0]["settings"]
-        present = [m for m in METHODS if any(r["settings"]["method"] == m for r in results)]
         words = {"training": "training digits", "heldout": "held-out digits"}
         conditions = {f"{pool}_{kind}": f"{kind}, {words[pool]}" for pool in POOLS for kind in KINDS}
         scores, curves = [], []
         for condition in conditions:
-            for method in present:
-                found = {
-                    r["settings"]["seed"]: (r["curves"]["step"], r["curves"][condition])
-                    for r in results
-                    if r["settings"]["method"] == method
-                }
+            for (_, method), runs in self.found(results).items():
+                found = {r["settings"]["seed"]: (r["curves"]["step"], r["curves"][condition]) for r in runs}
                 steps = tuple(next(iter(found.values()))[0])
                 curves.append(
                     Curve(condition, "bonus", method, steps, {seed: tuple(v) for seed, (_, v) in found.items()})
@@ -244,35 +202,40 @@ class NoisyMNISTExperiment:
                     )
                     values = {seed: found_scores[metric] for seed, found_scores in scored.items()}
                     scores.append(Score(condition, metric, method, values, paper))
-        return Evidence(
-            name=self.name,
-            title=self.title,
-            place=self.place,
-            about=(
-                "A 0 is followed by itself (deterministic), a 1 by a random image of 2 to 9 (stochastic). A bonus that "
-                "is not fooled by noise goes to zero on both, and no slower on the noise.",
-                "Each method is scored on new transitions of the training digits and, separately, of held-out digits. "
-                "The two differ because the error model is fitted on errors made on training digits before they were "
-                "trained on; on held-out digits the dynamics model's generalisation gap is added to the error and so "
-                "taken off the bonus.",
-                "A run whose bonus never settles counts with its whole length.",
-            ),
-            scale=first["scale"],
-            methods={m: METHODS[m].label for m in present},
-            conditions=conditions,
-            metrics=self.metrics,
+        first = results[0]["settings"]
+        return self.show(
+            results,
+            conditions,
             step_label="updates",
             scores=tuple(scores),
             curves=tuple(curves),
-            claims=tuple(
-                Claim(f"LPM settles sooner than AMA ({kind})", FIGURE, f"training_{kind}", "settled", "lpm", "ama")
-                for kind in KINDS
-            ),
             settings={key: first[key] for key in ("updates", "eval_every", "eval_transitions", "data")},
-            versions=results[0]["versions"],
-            lower_is_better=("settled",),
-            warnings=unknown_runs(results, self),
         )
 
 
-EXPERIMENT = NoisyMNISTExperiment()
+EXPERIMENT = NoisyMNISTExperiment(
+    name="mnist",
+    title="Noisy MNIST: does the bonus fall for noise?",
+    place=FIGURE,
+    about=(
+        "A 0 is followed by itself (deterministic), a 1 by a random image of 2 to 9 (stochastic). A bonus that is not "
+        "fooled by noise goes to zero on both, and no slower on the noise.",
+        "Each method is scored on new transitions of the training digits and, separately, of held-out digits. The two "
+        "differ because the error model is fitted on errors made on training digits before they were trained on; on "
+        "held-out digits the dynamics model's generalisation gap is added to the error and so taken off the bonus.",
+        "A run whose bonus never settles counts with its whole length.",
+    ),
+    methods=METHODS,
+    metrics={
+        "settled": "steps until |bonus| stays below 5 % of its first value (never: all)",
+        "bonus": "bonus",
+        "first": "first bonus",
+        "last": "last bonus",
+    },
+    sizes=SCALES,
+    claims=tuple(
+        Claim(f"LPM settles sooner than AMA ({kind})", FIGURE, f"training_{kind}", "settled", "lpm", "ama")
+        for kind in KINDS
+    ),
+    lower_is_better=("settled",),
+)

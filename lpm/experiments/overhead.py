@@ -7,7 +7,7 @@ both; processor time is compared. A seed is one repetition of the whole.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -17,11 +17,11 @@ import numpy as np
 from lpm.agents import Agent, PPOConfig
 from lpm.core.registry import configure
 from lpm.experiments.evidence import Evidence, Score
-from lpm.experiments.experiment import Method, expect_known, unknown_runs
+from lpm.experiments.experiment import Experiment
 from lpm.experiments.methods import ALL
-from lpm.experiments.training import run_versions
 from lpm.runs import RunConfig, build
-from lpm.sweeps import Job, Result, Tick
+from lpm.runs.machine import run_versions
+from lpm.sweeps import Result, Tick
 
 METHODS = {name: method for name, method in ALL.items() if name not in ("none", "random")}
 VECTOR = PPOConfig(num_envs=8)
@@ -41,7 +41,7 @@ class Scale:
     seeds: int
     """Repetitions."""
     methods: tuple[str, ...] = tuple(METHODS)
-    conditions: tuple[str, ...] = tuple(SHAPES)
+    conditions: tuple[str, ...] | None = None
 
 
 SCALES = {
@@ -83,106 +83,56 @@ def run(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
     }
 
 
-@dataclass(frozen=True)
-class OverheadExperiment:
+class OverheadExperiment(Experiment):
     """Cost of every bonus, on vectors and on images."""
 
-    name: str = "overhead"
-    title: str = "Overhead: what each bonus costs beside PPO alone"
-    place: str = "Section 5, computational overhead"
-    methods: Mapping[str, Method] = field(default_factory=lambda: METHODS)
-    conditions: Mapping[str, str] = field(
-        default_factory=lambda: {"vector": "MountainCar, 2 numbers", "image": "maze, 84 × 84 × 3"}
-    )
-    metrics: Mapping[str, str] = field(
-        default_factory=lambda: {
-            "overhead": "time beside PPO alone [%]",
-            "parameters": "parameters",
-            "steps_per_second": "steps per second of processor time",
-        }
-    )
-
     @property
-    def scales(self) -> tuple[str, ...]:
-        """Names of the sizes."""
-        return tuple(SCALES)
+    def conditions(self) -> Mapping[str, str]:
+        """Kind of observations to label."""
+        return {"vector": "MountainCar, 2 numbers", "image": "maze, 84 × 84 × 3"}
 
-    def default_methods(self, scale: str) -> tuple[str, ...]:
-        """The methods that this size runs unless told otherwise."""
-        return SCALES[scale].methods
-
-    def default_conditions(self, scale: str) -> tuple[str, ...]:
-        """The conditions that this size runs unless told otherwise."""
-        return SCALES[scale].conditions
-
-    def default_seeds(self, scale: str) -> int:
-        """The repetitions that this size runs unless told otherwise."""
-        return SCALES[scale].seeds
-
-    def job(
-        self, scale: str, condition: str, method: str, seed: int, out: Path, fields: Mapping[str, Any] | None = None
-    ) -> Job:
+    def describe(self, common: dict[str, Any], fields: Mapping[str, Any]) -> tuple[dict[str, Any], int, None]:
         """One repetition."""
-        expect_known("scale", scale, SCALES)
-        expect_known("condition", condition, self.conditions)
-        expect_known("method", method, METHODS)
-        settings = {
-            "experiment": self.name,
-            "scale": scale,
-            "condition": condition,
-            "method": method,
-            "seed": seed,
-            "bonus": METHODS[method].bonus,
-            "fields": {**METHODS[method].fields, **(fields or {})},
-            "cycles": SCALES[scale].cycles,
-        }
-        path = out / "runs" / condition / method / f"seed_{seed}.json"
-        return Job(f"{method}, {condition}, repetition {seed}", path, settings, SCALES[scale].cycles)
+        cycles = SCALES[common["scale"]].cycles
+        return {**common, "fields": {**METHODS[common["method"]].fields, **fields}, "cycles": cycles}, cycles, None
 
     @staticmethod
-    def run(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
+    def run(task: dict[str, Any], tick: Tick, scratch: Path) -> Result:
         """One repetition."""
-        return run(settings, tick, scratch)
+        return run(task, tick, scratch)
 
     def evidence(self, results: Sequence[Result]) -> Evidence:
         """The table; there are no curves."""
-        present = {(r["settings"]["condition"], r["settings"]["method"]) for r in results}
+        cells = self.found(results)
         scores = [
-            Score(
-                condition,
-                metric,
-                method,
-                {
-                    r["settings"]["seed"]: r["scores"][metric]
-                    for r in results
-                    if (r["settings"]["condition"], r["settings"]["method"]) == (condition, method)
-                },
-            )
-            for condition in self.conditions
-            for method in METHODS
-            if (condition, method) in present
+            Score(condition, metric, method, {r["settings"]["seed"]: r["scores"][metric] for r in runs})
+            for (condition, method), runs in cells.items()
             for metric in self.metrics
         ]
-        return Evidence(
-            name=self.name,
-            title=self.title,
-            place=self.place,
-            about=(
-                "Processor time of a whole training cycle (environment, policy, bonus, learning) with the bonus, as "
-                "percent more than without it, measured in turn in one process. Every bonus has its default gradient "
-                "steps, which differ: this is the price of the defaults, not of the ideas.",
-                "The paper says in words that LPM costs about what AMA does, and that ensembles and EME cost more.",
-            ),
-            scale=results[0]["settings"]["scale"],
-            methods={name: METHODS[name].label for name in METHODS if any(name == m for _, m in present)},
-            conditions={c: label for c, label in self.conditions.items() if any(c == key for key, _ in present)},
-            metrics=self.metrics,
+        return self.show(
+            results,
+            {c: label for c, label in self.conditions.items() if any(c == key for key, _ in cells)},
             scores=tuple(scores),
             settings={"cycles": results[0]["settings"]["cycles"]},
-            versions=results[0]["versions"],
-            lower_is_better=("overhead", "parameters"),
-            warnings=unknown_runs(results, self),
         )
 
 
-EXPERIMENT = OverheadExperiment()
+EXPERIMENT = OverheadExperiment(
+    name="overhead",
+    title="Overhead: what each bonus costs beside PPO alone",
+    place="Section 5, computational overhead",
+    about=(
+        "Processor time of a whole training cycle (environment, policy, bonus, learning) with the bonus, as percent "
+        "more than without it, measured in turn in one process. Every bonus has its default gradient steps, which "
+        "differ: this is the price of the defaults, not of the ideas.",
+        "The paper says in words that LPM costs about what AMA does, and that ensembles and EME cost more.",
+    ),
+    methods=METHODS,
+    metrics={
+        "overhead": "time beside PPO alone [%]",
+        "parameters": "parameters",
+        "steps_per_second": "steps per second of processor time",
+    },
+    sizes=SCALES,
+    lower_is_better=("overhead", "parameters"),
+)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
 
 import lpm.envs  # noqa: F401  (registers our ids)
 from lpm.experiments.evidence import Frame
+from lpm.files import png_bytes
 
 
 def rendered(env_id: str, cases: Mapping[str, Mapping[str, Any]], steps: int, seed: int = 0) -> tuple[Frame, ...]:
@@ -31,15 +30,6 @@ def rendered(env_id: str, cases: Mapping[str, Mapping[str, Any]], steps: int, se
             *_, terminated, truncated, _ = env.step(env.action_space.sample())
             if terminated or truncated:
                 env.reset()
-        frames.append(Frame(caption, png(np.asarray(env.render()))))
+        frames.append(Frame(caption, png_bytes(np.asarray(env.render(), dtype=np.uint8))))
         env.close()
     return tuple(frames)
-
-
-def png(pixels: NDArray[Any]) -> bytes:
-    """(H, W, 3) pixels as a PNG."""
-    from PIL import Image
-
-    stream = io.BytesIO()
-    Image.fromarray(pixels.astype(np.uint8)).save(stream, "PNG", optimize=True)
-    return stream.getvalue()

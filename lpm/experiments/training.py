@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lpm.agents import MixerConfig
+from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure
-from lpm.experiments.evidence import Claim, Curve, Evidence, Frame, Heatmap, PaperNumber, Score
-from lpm.experiments.experiment import Method, expect_known, unknown_runs
-from lpm.runs import RunConfig, RunFolder, TrainOptions, load_checkpoint, read_metrics, train
+from lpm.experiments.evidence import Curve, Evidence, Frame, Heatmap, PaperNumber, Score
+from lpm.experiments.experiment import Experiment
+from lpm.runs import RunConfig, TrainOptions, train
 from lpm.runs.config import AgentConfig, Algorithm
-from lpm.runs.machine import machine
-from lpm.sweeps import Job, Result, Tick
+from lpm.runs.machine import run_versions
+from lpm.sweeps import Result, Tick
 
 POINTS = 100  # of a curve
 CHECKPOINT_SECONDS = 120.0
@@ -66,116 +65,63 @@ class Condition:
 Scores = Callable[[Mapping[str, list[float]], NDArray[np.int64]], dict[str, float]]
 
 
-@dataclass(frozen=True)
-class TrainingExperiment:
+@dataclass(frozen=True, kw_only=True)
+class TrainingExperiment(Experiment):
     """An experiment whose runs are training runs that differ in bonus, condition and seed only."""
 
-    name: str
-    title: str
-    place: str
-    about: tuple[str, ...]
     env_id: str
     algo: Algorithm
     variants: Mapping[str, Condition]
-    methods: Mapping[str, Method]
     sizes: Mapping[str, Scale]
-    metrics: Mapping[str, str]
-    """Metric to label, the main one first. Names of `RECORDED` get curves."""
     score: Scores
-    """The scores of a run, from its curves and its visits per cell."""
+    """The scores of a run, from its curves and its visits per cell. Metrics of `RECORDED` get curves as well."""
     mixer: MixerConfig = field(default_factory=MixerConfig)
     paper: Mapping[tuple[str, str, str], PaperNumber] = field(default_factory=dict)
     """(condition, metric, method) to the paper's number."""
-    claims: tuple[Claim, ...] = ()
     grid: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
     """Mean visits per cell as a picture: rows from the top, NaN where no agent can be."""
     frames: Callable[[], tuple[Frame, ...]] | None = None
     """Pictures of the environment."""
     derived: Callable[[Sequence[Score]], tuple[Score, ...]] | None = None
     """Scores computed from several conditions."""
-    lower_is_better: tuple[str, ...] = ()
-    """Metrics of which less is better."""
 
     @property
     def conditions(self) -> Mapping[str, str]:
         """Condition to label."""
         return {name: variant.label for name, variant in self.variants.items()}
 
-    @property
-    def scales(self) -> tuple[str, ...]:
-        """Names of the sizes."""
-        return tuple(self.sizes)
-
-    def default_methods(self, scale: str) -> tuple[str, ...]:
-        """The methods that this size runs unless told otherwise."""
-        return self.sizes[scale].methods
-
-    def default_conditions(self, scale: str) -> tuple[str, ...]:
-        """The conditions that this size runs unless told otherwise."""
-        return self.sizes[scale].conditions or tuple(self.variants)
-
-    def default_seeds(self, scale: str) -> int:
-        """The seeds that this size runs unless told otherwise."""
-        return self.sizes[scale].seeds
-
-    def config(
-        self, scale: str, condition: str, method: str, seed: int, fields: Mapping[str, Any] | None = None
-    ) -> RunConfig:
-        """The training run behind a job."""
-        expect_known("scale", scale, self.sizes)
-        expect_known("condition", condition, self.variants)
-        expect_known("method", method, self.methods)
-        size, chosen = self.sizes[scale], self.methods[method]
-        settings = {**size.bonus.get(chosen.bonus, {}), **chosen.fields, **(fields or {})}
-        return RunConfig(
+    def describe(self, common: dict[str, Any], fields: Mapping[str, Any]) -> tuple[dict[str, Any], int, RunConfig]:
+        """A training run; what may differ between the runs of one condition stands beside its config."""
+        size, chosen = self.sizes[common["scale"]], self.methods[common["method"]]
+        config = RunConfig(
             self.env_id,
             algo=self.algo,
             bonus=chosen.bonus,
+            policy=chosen.policy,
             steps=size.steps,
-            seed=seed,
+            seed=common["seed"],
             log_every=max(size.steps // POINTS, 1),
-            env={**size.env, **self.variants[condition].env},
+            env={**size.env, **self.variants[common["condition"]].env},
             agent=size.agent,
-            bonus_settings=configure(chosen.bonus, **settings),
+            bonus_settings=configure(chosen.bonus, **{**size.bonus.get(chosen.bonus, {}), **chosen.fields, **fields}),
             mixer=self.mixer,
         )
-
-    def job(
-        self, scale: str, condition: str, method: str, seed: int, out: Path, fields: Mapping[str, Any] | None = None
-    ) -> Job:
-        """One run."""
-        tables = json.loads(json.dumps(self.config(scale, condition, method, seed, fields).to_dict()))
-        run = tables["run"]
-        settings = {  # what may differ between the runs of one condition stands beside the config
-            "experiment": self.name,
-            "scale": scale,
-            "condition": condition,
-            "method": method,
-            "seed": run.pop("seed"),
-            "bonus": run.pop("bonus"),
-            "fields": tables.pop("bonus"),
-            "config": tables,
-        }
-        path = out / "runs" / condition / method / f"seed_{seed}.json"
-        return Job(f"{method}, {condition}, seed {seed}", path, settings, self.sizes[scale].steps)
+        tables = config.to_dict()
+        settings = {**common, "fields": tables.pop("bonus"), "config": tables}
+        for own in ("seed", "bonus", "policy"):
+            del tables["run"][own]
+        if chosen.policy == "uniform":
+            settings["policy"] = chosen.policy
+        return settings, size.steps, config
 
     @staticmethod
-    def run(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
+    def run(task: RunConfig, tick: Tick, scratch: Path) -> Result:
         """One run."""
-        return run_training(settings, tick, scratch)
+        return run_training(task, tick, scratch)
 
     def evidence(self, results: Sequence[Result]) -> Evidence:
         """Scores, curves and heat maps, in the order of methods and conditions."""
-        if not results:
-            raise ValueError(f"{self.name}: expected at least one result, got none")
-        first = results[0]
-        scale = first["settings"]["scale"]
-        cells = {
-            (condition, method): found
-            for condition in self.variants
-            for method in self.methods
-            if (found := [r for r in results if _cell(r) == (condition, method)])
-        }
+        cells = self.found(results)
         scores = []
         for (condition, method), found in cells.items():
             scored = {_seed(r): self.scored(r) for r in found}
@@ -185,27 +131,20 @@ class TrainingExperiment:
                     scores.append(Score(condition, metric, method, values, self.paper.get((condition, metric, method))))
         if self.derived is not None:
             scores += self.derived(scores)
-        agent = first["settings"]["config"]
-        common = {**agent["run"], **agent[self.algo], "mixer": agent["mixer"]}
+        settings = results[0]["settings"]
+        config = settings["config"]
+        common = {**config["run"], **config[self.algo], "mixer": config["mixer"]}
         del common["log_every"]
-        return Evidence(
-            name=self.name,
-            title=self.title,
-            place=self.place,
-            about=(*self.about, f"Here, at the {scale} scale: {agent['run']['steps']:,} steps a run."),
-            scale=scale,
-            methods={m: self.methods[m].label for m in self.methods if any(m == key[1] for key in cells)},
-            conditions={c: v.label for c, v in self.variants.items() if any(c == key[0] for key in cells)},
-            metrics=self.metrics,
+        steps = f"Here, at the {settings['scale']} scale: {config['run']['steps']:,} steps a run."
+        return self.show(
+            results,
+            {c: label for c, label in self.conditions.items() if any(c == key[0] for key in cells)},
+            about=(*self.about, steps),
             scores=tuple(scores),
             curves=tuple(c for key, found in cells.items() for c in self._curves(*key, found)),
             heatmaps=tuple(m for key, found in cells.items() for m in self._heatmap(*key, found)),
             frames=self.frames() if self.frames is not None else (),
-            claims=self.claims,
             settings=common,
-            versions=first["versions"],
-            lower_is_better=self.lower_is_better,
-            warnings=unknown_runs(results, self),
         )
 
     def scored(self, result: Result) -> dict[str, float]:
@@ -230,11 +169,8 @@ class TrainingExperiment:
         return [Heatmap(condition, method, self.grid(np.mean(np.asarray(visits, dtype=np.float64), axis=0)))]
 
 
-def run_training(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
+def run_training(config: RunConfig, tick: Tick, scratch: Path) -> Result:
     """Train (or go on with) one run in `scratch` and return its curves, visits and timing."""
-    tables = settings["config"]
-    run = {**tables["run"], "seed": settings["seed"], "bonus": settings["bonus"]}
-    config = RunConfig.from_dict({**tables, "run": run, "bonus": settings["fields"]})
     resume = (scratch / "config.toml").exists()
     done = 0
 
@@ -243,25 +179,18 @@ def run_training(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
         tick(min(agent.steps, config.steps) - done)
         done = min(agent.steps, config.steps)
 
-    options = TrainOptions(checkpoint_seconds=CHECKPOINT_SECONDS)
+    options = TrainOptions(checkpoint_seconds=CHECKPOINT_SECONDS, tensorboard=False)
     outcome = train(config, scratch, options, resume=resume, say=_silent, on_cycle=progress)
     if outcome.status == "interrupted":
         raise SystemExit(f"interrupted at step {outcome.steps}; a checkpoint is in {scratch}")
-    folder = RunFolder(scratch)
-    lines = read_metrics(folder.metrics_file)
-    checkpoint = load_checkpoint(folder.checkpoints)
-    assert checkpoint is not None  # a finished run ends with one
-    agent = checkpoint.state["agent"]
-    spent = sum(agent["seconds"].values())
     result: Result = {
-        "curves": {"step": [line["step"] for line in lines], **_recorded(lines)},
+        "curves": {"step": [row["step"] for row in outcome.rows], **_recorded(outcome.rows)},
         "seconds": round(outcome.seconds, 2),
-        "time_shares": {part: round(seconds / max(spent, 1e-9), 4) for part, seconds in agent["seconds"].items()},
+        "time_shares": outcome.time_shares,
         "versions": run_versions(),
     }
-    visits = np.asarray(agent["collector"]["visits"])
-    if 0 < len(visits) <= 10_000:  # Montezuma has 1.5 million cells; the curve says how many were reached
-        result["visits"] = visits.tolist()
+    if 0 < len(outcome.visits) <= 10_000:  # Montezuma has 1.5 million cells; the curve says how many were reached
+        result["visits"] = outcome.visits.tolist()
     return result
 
 
@@ -273,16 +202,6 @@ def _recorded(lines: Sequence[Mapping[str, float]]) -> dict[str, list[float | No
         if any(value is not None for value in values):
             curves[metric] = [None if value is None else float(f"{value:.6g}") for value in values]
     return curves
-
-
-def run_versions() -> dict[str, str]:
-    """Of this library and what it ran with."""
-    found = machine()
-    return {"lpm": found["lpm"], "python": found["python"], **found["packages"]}
-
-
-def _cell(result: Result) -> tuple[str, str]:
-    return result["settings"]["condition"], result["settings"]["method"]
 
 
 def _seed(result: Result) -> int:

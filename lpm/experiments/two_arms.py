@@ -109,3 +109,18 @@ def summarise(curves: Iterable[ArmCurves]) -> list[ArmRow]:
 
 def _pair(values: list[Any]) -> tuple[float, float]:
     return float(values[0]), float(values[1])
+
+
+HEADER = ("bonus", "learnable: start", "final", "final / start", "noise: start", "final", "final / start")
+
+
+def table_rows(rows: Iterable[ArmRow]) -> list[tuple[str, ...]]:
+    """The table as text, in the columns of `HEADER`."""
+    return [
+        (row.method, *(text for arm in zip(row.start, row.final, row.ratio, strict=True) for text in _texts(*arm)))
+        for row in rows
+    ]
+
+
+def _texts(start: float, final: float, ratio: float) -> tuple[str, str, str]:
+    return f"{start:.4g}", f"{final:.4g}", "–" if ratio != ratio else f"{100 * ratio:.1f} %"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -95,12 +96,12 @@ class EpisodicMemory(nn.Module):
 
 def episode_starts(batch: Transitions, running: Tensor) -> Tensor:
     """Which valid transitions are the first of their episode, given which episodes (N,) are running before."""
-    valid, done = batch.valid, batch.done
-    starts = torch.empty_like(valid)
-    for t in range(batch.shape[0]):
-        starts[t] = valid[t] & ~running
-        running = torch.where(valid[t], ~done[t], running)
-    return starts
+    valid, steps = batch.valid, batch.shape[0]
+    time = torch.arange(steps, device=valid.device).unsqueeze(1)
+    latest = torch.where(valid, time, -1).cummax(0).values
+    before = torch.cat([torch.full_like(latest[:1], -1), latest[:-1]])  # the valid step before, -1: none in this block
+    ended = batch.done.gather(0, before.clamp_min(0))
+    return valid & torch.where(before < 0, ~running, ended)
 
 
 def embed_episodes(batch: Transitions, starts: Tensor, embed: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
@@ -115,6 +116,92 @@ def embed_episodes(batch: Transitions, starts: Tensor, embed: Callable[[Tensor],
     first[starts] = rows[:split]
     following[batch.valid] = rows[split:]
     return first, following
+
+
+class WindowMemory(nn.Module):
+    """The latest rows of the present episode of each environment, and the nearest of them to any new row.
+
+    A block is laid behind what is remembered, as one line of rows per environment, so that all its steps are compared
+    at once: step t sees the rows before it, of its own episode, and at most `capacity` of them.
+    """
+
+    rows: Tensor  # (N, capacity, W), the newest last
+    count: Tensor  # (N,) how many of them are held
+
+    def __init__(self, num_envs: int, capacity: int, width: int) -> None:
+        super().__init__()
+        self.capacity = capacity
+        self.register_buffer("rows", torch.zeros(num_envs, capacity, width))
+        self.register_buffer("count", torch.zeros(num_envs, dtype=torch.int64))
+
+    def line(self, batch: Transitions, obs: Tensor, next_obs: Tensor) -> EpisodeLine:
+        """The remembered rows and those of a block, (T, N, W) for observations and successors, in one line."""
+        starts = episode_starts(batch, self.count > 0)
+        rows = torch.stack([obs, next_obs], 1).flatten(0, 1).transpose(0, 1)
+        old = torch.arange(self.capacity, device=rows.device) >= self.capacity - self.count.unsqueeze(1)
+        live = torch.stack([starts, batch.valid], 1).flatten(0, 1).T
+        begins = torch.stack([starts, torch.zeros_like(starts)], 1).flatten(0, 1).T
+        episode = torch.cat([torch.zeros_like(old, dtype=torch.int64), begins.cumsum(1)], 1)
+        return EpisodeLine(torch.cat([self.rows, rows], 1), torch.cat([old, live], 1), episode, self.capacity)
+
+    def keep(self, batch: Transitions, line: EpisodeLine) -> None:
+        """Remember the end of a line; nothing of an episode that is over."""
+        last = torch.where(batch.valid, batch.done, False).long()
+        latest = torch.where(batch.valid, torch.arange(batch.shape[0], device=last.device).unsqueeze(1), -1).amax(0)
+        over = (latest >= 0) & (last.gather(0, latest.clamp_min(0).unsqueeze(0)).squeeze(0) == 1)
+        kept = line.live & (line.episode == line.episode[:, -1:]) & ~over.unsqueeze(1)
+        newer = kept.flip(1).cumsum(1).flip(1)  # 1 for the newest
+        env, place = (kept & (newer <= self.capacity)).nonzero(as_tuple=True)
+        self.rows.zero_()
+        self.rows[env, self.capacity - newer[env, place]] = line.rows[env, place]
+        self.count.copy_(kept.sum(1).clamp_max(self.capacity))
+
+
+class EpisodeLine(NamedTuple):
+    """Rows of each environment in time order: remembered ones, then two per step of a block (start and successor)."""
+
+    rows: Tensor  # (N, L, W)
+    live: Tensor  # (N, L) which of them exist
+    episode: Tensor  # (N, L) number of the episode, 0 for the one that was running
+    capacity: int
+
+    def nearest(self, rows: Tensor, weight: Tensor) -> Tensor:
+        """Distance of each successor (T, N) to the nearest earlier row of its episode; 0 where there is none.
+
+        `rows` are the line's as they are compared, (N, L, D); `weight` (T, N, D) is that of each squared difference.
+        """
+        steps = weight.shape[0]
+        first = self.rows.shape[1] - 2 * steps
+        order = self.live.cumsum(1)
+        nearest = []
+        for start in range(0, steps, max(1, PAIRS_AT_ONCE // max(1, self.live.numel()))):
+            span = slice(start, start + max(1, PAIRS_AT_ONCE // max(1, self.live.numel())))
+            at = first + 1 + 2 * torch.arange(steps, device=rows.device)[span]
+            seen = self.live.unsqueeze(1) & (self.episode.unsqueeze(1) == self.episode[:, at].unsqueeze(2))
+            age = order[:, at].unsqueeze(2) - order.unsqueeze(1)
+            seen &= (age > 0) & (age <= self.capacity)
+            nearest.append(nearest_weighted(rows[:, at], rows, weight[span].transpose(0, 1), seen).T)
+        return torch.cat(nearest)
+
+
+PAIRS_AT_ONCE = 2**22
+"""Distances that are computed at a time."""
+
+
+def nearest_weighted(query: Tensor, rows: Tensor, weight: Tensor, live: Tensor) -> Tensor:
+    """√Σ_d w_d (q_d − r_d)² to the nearest live row: queries and weights (N, Q, D), rows (N, M, D), live (N, Q, M).
+
+    The neighbour is found by a matrix product in float64 and its distance computed from differences. 0 where no row
+    is live.
+    """
+    query, rows, weight = query.double(), rows.double(), weight.double()
+    rough = torch.baddbmm(
+        torch.bmm(weight, rows.square().transpose(1, 2)), weight * query, rows.transpose(1, 2), alpha=-2
+    )
+    index = rough.masked_fill_(~live, torch.inf).argmin(2)
+    near = rows.gather(1, index.unsqueeze(2).expand(-1, -1, rows.shape[2]))
+    distance = (weight * (query - near).square()).sum(2).sqrt()
+    return torch.where(live.any(2), distance, 0).float()
 
 
 class StepMemory(nn.Module):

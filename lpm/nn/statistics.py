@@ -69,52 +69,46 @@ class RunningMoments(Statistics):
         return scaled if clip is None else scaled.clamp(-clip, clip)
 
 
-class RobustScale(Statistics):
-    """Centre and scale of the densest half of the values of each dimension; what lies outside is squashed, not cut.
+class HashedSample(nn.Module):
+    """An even sample of all rows that came, at most `capacity` of them.
 
-    Where a part of the observations is noise, their standard deviation is the noise's, and everything else shrinks to
-    a point. The shortest interval that holds half of the values (Rousseeuw 1984) ignores up to half of them.
-    `normalise` gives asinh((x − centre) / scale): linear inside, logarithmic outside, so that neither the noise nor
-    places that were not reached before the scale was fixed leave the range that networks like.
-
-    The values are looked at in a sample whose rows are chosen by a hash of their number: nothing is drawn at random,
-    and no regular pattern of the rows (environments that take turns) is caught. Same verbs as `RunningMoments`.
+    Rows are chosen by a hash of their number: nothing is drawn at random, and no regular pattern of the rows
+    (environments that take turns) is caught.
     """
 
-    sample: Tensor  # (ROWS, *shape), the first `kept` of which count
-    number: Tensor  # (ROWS,) of each row, as they came
+    sample: Tensor  # (capacity, *shape), the first `kept` of which count
+    number: Tensor  # (capacity,) of each row, as they came
     kept: Tensor
     share: Tensor  # hashes below this are kept
     total: Tensor
-    squashes = True
-    ROWS = 2048
-    NORMAL_HALF = 1.3489795  # length of the shortest half of a standard normal distribution
-    LARGEST = 1e30  # what a division that overflows counts as; asinh of it is 70
 
-    def __init__(self, shape: tuple[int, ...], *, min_std: float = 1e-4) -> None:
+    def __init__(self, capacity: int, shape: tuple[int, ...]) -> None:
         super().__init__()
-        self.min_std = min_std
-        self.register_buffer("sample", torch.zeros(self.ROWS, *shape))
-        self.register_buffer("number", torch.zeros(self.ROWS, dtype=torch.int64))
-        self.register_buffer("mean", torch.zeros(shape))
-        self.register_buffer("std", torch.ones(shape))
-        for counter, start in (("kept", 0), ("share", 2**32), ("total", 0), ("commits", 0)):
+        self.register_buffer("sample", torch.zeros(capacity, *shape))
+        self.register_buffer("number", torch.zeros(capacity, dtype=torch.int64))
+        for counter, start in (("kept", 0), ("share", 2**32), ("total", 0)):
             self.register_buffer(counter, torch.tensor(start))
+
+    @property
+    def rows(self) -> Tensor:
+        """The sample."""
+        return self.sample[: int(self.kept)]
 
     @torch.no_grad()
     def observe(self, rows: Tensor) -> None:
         """Take a batch (B, *shape) into the sample."""
+        capacity = len(self.sample)
         number = int(self.total) + torch.arange(len(rows), device=rows.device)
         self.total += len(rows)
         chosen = _hash(number) < self.share
         number, rows = number[chosen], rows[chosen].float()
         while len(rows):
             start = int(self.kept)
-            end = min(start + len(rows), self.ROWS)
+            end = min(start + len(rows), capacity)
             self.sample[start:end], self.number[start:end] = rows[: end - start], number[: end - start]
             self.kept.fill_(end)
             number, rows = number[end - start :], rows[end - start :]
-            if end == self.ROWS:
+            if end == capacity:
                 self.share //= 2
                 stay = _hash(self.number) < self.share
                 self.kept.fill_(int(stay.sum()))
@@ -123,12 +117,35 @@ class RobustScale(Statistics):
                 chosen = _hash(number) < self.share
                 number, rows = number[chosen], rows[chosen]
 
+
+class RobustScale(HashedSample, Statistics):
+    """Centre and scale of the densest half of the values of each dimension; what lies outside is squashed, not cut.
+
+    Where a part of the observations is noise, their standard deviation is the noise's, and everything else shrinks to
+    a point. The shortest interval that holds half of the values (Rousseeuw 1984) ignores up to half of them.
+    `normalise` gives asinh((x − centre) / scale): linear inside, logarithmic outside, so that neither the noise nor
+    places that were not reached before the scale was fixed leave the range that networks like. The values are looked
+    at in a sample.
+    """
+
+    squashes = True
+    ROWS = 2048
+    NORMAL_HALF = 1.3489795  # length of the shortest half of a standard normal distribution
+    LARGEST = 1e30  # what a division that overflows counts as; asinh of it is 70
+
+    def __init__(self, shape: tuple[int, ...], *, min_std: float = 1e-4) -> None:
+        super().__init__(self.ROWS, shape)
+        self.min_std = min_std
+        self.register_buffer("mean", torch.zeros(shape))
+        self.register_buffer("std", torch.ones(shape))
+        self.register_buffer("commits", torch.tensor(0))
+
     @torch.no_grad()
     def commit(self) -> None:
         """Make the sample's centre and scale the active ones."""
         if self.kept == 0:
             return
-        values = self.sample[: int(self.kept)].double().sort(0).values
+        values = self.rows.double().sort(0).values
         half = len(values) // 2
         lengths = values[half:] - values[: len(values) - half]
         length, first = lengths.min(0, keepdim=True)

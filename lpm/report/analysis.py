@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from lpm.experiments.evidence import Claim, Evidence, PaperNumber, Score
 from lpm.report import statistics
+from lpm.report.families import in_order
 from lpm.report.statistics import Comparison, Estimate, Floats, Interval, Summary
-from lpm.report.text import signed_span
+from lpm.report.text import signed_span, slug
 
 Verdict = Literal["reproduced", "not reproduced", "undecided", "no number"]
 ClaimVerdict = Literal["holds", "contradicted", "undecided", "not run"]
@@ -102,6 +103,23 @@ class Overall:
 
 
 @dataclass(frozen=True)
+class ScoreTable:
+    """The scores of one metric, methods × conditions."""
+
+    methods: Mapping[str, str]
+    """Method to label, of those with a score."""
+    conditions: Mapping[str, str]
+    cells: Mapping[tuple[str, str], Cell]
+    """(condition, method) to cell."""
+    best: Mapping[str, float]
+    """Condition to the best mean."""
+
+    def is_best(self, condition: str, cell: Cell) -> bool:
+        """Whether there is something to be better than, and it is."""
+        return len(self.cells) > 1 and cell.summary.mean == self.best[condition]
+
+
+@dataclass(frozen=True)
 class Analysis:
     """Everything that is shown of one experiment."""
 
@@ -115,11 +133,12 @@ class Analysis:
 
     @property
     def methods(self) -> dict[str, str]:
-        """Method to label, in the order of the evidence; those without a label last."""
+        """Method to label, in the order of the evidence, the recommended bonus first; those without a label last."""
         seen = [cell.score.method for cell in self.cells.values()] + [band.method for band in self.bands]
         present = {*seen, *(heatmap.method for heatmap in self.evidence.heatmaps)}
         known = {method: label for method, label in self.evidence.methods.items() if method in present}
-        return known | {method: method for method in seen if method not in known}
+        found = known | {method: method for method in seen if method not in known}
+        return {method: found[method] for method in in_order(found)}
 
     def metrics(self, kind: Literal["scores", "curves"]) -> dict[str, str]:
         """Metric to label of the scores or of the curves, the main one first."""
@@ -132,6 +151,20 @@ class Analysis:
         seen = list(present)
         known = {c: label for c, label in self.evidence.conditions.items() if c in seen}
         return known | {c: c for c in seen if c not in known}
+
+    def table(self, metric: str) -> ScoreTable:
+        """The scores of a metric."""
+        cells = {key[1:]: cell for key, cell in self.cells.items() if key[0] == metric}
+        conditions = self.conditions(condition for condition, _ in cells)
+        methods = {m: label for m, label in self.methods.items() if any((c, m) in cells for c in conditions)}
+        pick = min if metric in self.evidence.lower_is_better else max
+        best = {c: pick(cell.summary.mean for (k, _), cell in cells.items() if k == c) for c in conditions}
+        return ScoreTable(methods, conditions, cells, best)
+
+    @property
+    def name(self) -> str:
+        """Experiment and scale, safe as a file name or an anchor."""
+        return slug(f"{self.evidence.name}-{self.evidence.scale}")
 
     @property
     def verdicts(self) -> Counter[str]:

@@ -1,24 +1,20 @@
-"""Figures and tables for papers and pages: PNG, SVG and PDF; CSV, LaTeX and Markdown."""
+"""Everything on the page as files: scores and claims as CSV, tables as LaTeX and Markdown, and the figures."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
-import numpy as np
-
 from lpm.files import write_atomic
-from lpm.report.analysis import Analysis, Band, Cell
-from lpm.report.html_data import slots, usable
+from lpm.report.analysis import Analysis, Cell
+from lpm.report.charts import usable
+from lpm.report.families import looks
+from lpm.report.figures import draw_curves, draw_heatmaps, draw_scores, encoded
 from lpm.report.text import as_printed, decimals, markdown_table, plus_minus, slug, span
 
-FORMATS = ("png", "svg", "pdf")
-_COLOURS = ("#0067b1", "#d55e00", "#00805a", "#b5438c", "#b98500", "#2fa3df", "#6a737c", "#7a1f4f")
-_DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1, 1.5)))
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
@@ -28,24 +24,31 @@ _LATEX = {
 
 def export(analyses: Sequence[Analysis], folder: Path) -> list[Path]:
     """Write everything of every experiment into `folder`; return the files."""
-    looks = slots(method for analysis in analyses for method in analysis.methods)
-    files: dict[Path, bytes] = {}
+    styles = looks(method for analysis in analyses for method in analysis.methods)
+    written: list[Path] = []
+
+    def write(name: str, content: bytes) -> None:
+        written.append(folder / name)
+        write_atomic(folder / name, content)
+
+    def draw(name: str, figure: Any) -> None:
+        for kind, content in encoded(figure).items():
+            write(f"{name}.{kind}", content)
+
     for analysis in analyses:
-        stem = slug(f"{analysis.evidence.name}-{analysis.evidence.scale}")
-        files[folder / f"{stem}-scores.csv"] = scores_csv(analysis).encode()
+        stem = analysis.name
+        write(f"{stem}-scores.csv", scores_csv(analysis).encode())
         if analysis.claims:
-            files[folder / f"{stem}-claims.csv"] = claims_csv(analysis).encode()
+            write(f"{stem}-claims.csv", claims_csv(analysis).encode())
         for metric in analysis.metrics("scores"):
-            files[folder / f"{stem}-{slug(metric)}.tex"] = latex_table(analysis, metric).encode()
-            files[folder / f"{stem}-{slug(metric)}.md"] = markdown_scores(analysis, metric).encode()
-            files |= _drawn(folder / f"{stem}-{slug(metric)}-scores", _strips(analysis, metric, looks))
+            write(f"{stem}-{slug(metric)}.tex", latex_table(analysis, metric).encode())
+            write(f"{stem}-{slug(metric)}.md", markdown_scores(analysis, metric).encode())
+            draw(f"{stem}-{slug(metric)}-scores", draw_scores(analysis, metric, styles))
         for metric in analysis.metrics("curves"):
-            files |= _drawn(folder / f"{stem}-{slug(metric)}-curves", _curves(analysis, metric, looks))
+            draw(f"{stem}-{slug(metric)}-curves", draw_curves(analysis, metric, styles))
         if any(usable(heatmap) for heatmap in analysis.evidence.heatmaps):
-            files |= _drawn(folder / f"{stem}-visits", _heatmaps(analysis))
-    for path, content in files.items():
-        write_atomic(path, content)
-    return list(files)
+            draw(f"{stem}-visits", draw_heatmaps(analysis))
+    return written
 
 
 def scores_csv(analysis: Analysis) -> str:
@@ -109,55 +112,45 @@ def latex(text: str) -> str:
 
 def latex_table(analysis: Analysis, metric: str) -> str:
     """Methods × conditions, mean ± std, the best in bold, the paper's number beside ours. Needs booktabs."""
-    cells = {key[1:]: cell for key, cell in analysis.cells.items() if key[0] == metric}
-    conditions = analysis.conditions(condition for condition, _ in cells)
-    paper = any(cell.score.paper for cell in cells.values())
+    table = analysis.table(metric)
+    paper = any(cell.score.paper for cell in table.cells.values())
     width = 2 if paper else 1
-    groups = " & ".join(rf"\multicolumn{{{width}}}{{c}}{{{latex(name)}}}" for name in conditions.values())
-    heads = " & ".join(["ours", "paper"][:width] * len(conditions))
-    pick = min if metric in analysis.evidence.lower_is_better else max
-    best = {c: pick(cell.summary.mean for (k, _), cell in cells.items() if k == c) for c in conditions}
+    groups = " & ".join(rf"\multicolumn{{{width}}}{{c}}{{{latex(name)}}}" for name in table.conditions.values())
+    heads = " & ".join(["ours", "paper"][:width] * len(table.conditions))
     lines = []
-    for method, label in analysis.methods.items():
-        if not any((c, method) in cells for c in conditions):
-            continue
+    for method, label in table.methods.items():
         row = [latex(label)]
-        for condition in conditions:
-            row += _latex_cells(cells.get((condition, method)), best[condition], paper)
+        for condition in table.conditions:
+            row += _latex_cells(table.cells.get((condition, method)), table.best[condition], paper)
         lines.append(" & ".join(row) + r" \\")
-    seeds = sorted({cell.summary.n for cell in cells.values()})
+    seeds = sorted({cell.summary.n for cell in table.cells.values()})
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     label = analysis.metrics("scores")[metric]
     caption = f"{analysis.evidence.title}: {label}, mean ± sample standard deviation over {count} seeds."
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"\centering",
-            rf"\caption{{{latex(caption)}}}",
-            rf"\begin{{tabular}}{{l{'c' * width * len(conditions)}}}",
-            r"\toprule",
-            rf" & {groups} \\",
-            rf"Method & {heads} \\",
-            r"\midrule",
-            *lines,
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        ]
-    )
+    body = "\n".join(lines)
+    return rf"""\begin{{table}}
+\centering
+\caption{{{latex(caption)}}}
+\begin{{tabular}}{{l{"c" * width * len(table.conditions)}}}
+\toprule
+ & {groups} \\
+Method & {heads} \\
+\midrule
+{body}
+\bottomrule
+\end{{tabular}}
+\end{{table}}
+"""
 
 
 def markdown_scores(analysis: Analysis, metric: str) -> str:
     """Methods × conditions: mean ± std [95 % interval of the mean], the paper's number in brackets."""
-    cells = {key[1:]: cell for key, cell in analysis.cells.items() if key[0] == metric}
-    conditions = analysis.conditions(condition for condition, _ in cells)
+    table = analysis.table(metric)
     rows = [
-        (label, *(_markdown_cell(cells.get((condition, method))) for condition in conditions))
-        for method, label in analysis.methods.items()
-        if any((condition, method) in cells for condition in conditions)
+        (label, *(_markdown_cell(table.cells.get((condition, method))) for condition in table.conditions))
+        for method, label in table.methods.items()
     ]
-    return markdown_table(("method", *conditions.values()), rows)
+    return markdown_table(("method", *table.conditions.values()), rows)
 
 
 def _markdown_cell(cell: Cell | None) -> str:
@@ -180,130 +173,3 @@ def _latex_cells(cell: Cell | None, best: float, paper: bool) -> list[str]:
         number = cell.score.paper
         shown.append("--" if number is None else latex(as_printed(number.value, number.std)))
     return shown
-
-
-def _panels(
-    count: int, width: float = 4.4, height: float = 3.2, columns: int = 3, square: bool = True
-) -> tuple[Any, list[Any]]:
-    """A figure and its axes, row by row; with `square` four of them two by two."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    columns = min(2 if square and count == 4 else columns, count)
-    figure = Figure(figsize=(width * columns, height * -(-count // columns)), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = list(figure.subplots(-(-count // columns), columns, squeeze=False).flat)
-    for axis in axes[count:]:
-        axis.set_visible(False)
-    for axis in axes[:count]:
-        axis.spines[["top", "right"]].set_visible(False)
-    return figure, axes
-
-
-def _plain(text: str) -> str:
-    """Matplotlib reads $…$ as a formula; names are not formulas."""
-    return text.replace("$", r"\$")
-
-
-def _look(method: str, looks: Mapping[str, int]) -> dict[str, Any]:
-    slot = looks[method]
-    return {"color": _COLOURS[slot % 8], "linestyle": _DASHES[slot // 8 % 3]}
-
-
-def _curves(analysis: Analysis, metric: str, looks: Mapping[str, int]) -> Any:
-    bands = [band for band in analysis.bands if band.metric == metric]
-    conditions = analysis.conditions(band.condition for band in bands)
-    figure, axes = _panels(len(conditions))
-    for axis, (condition, name) in zip(axes, conditions.items(), strict=False):
-        for method, label in analysis.methods.items():
-            for band in (b for b in bands if (b.condition, b.method) == (condition, method)):
-                _line(axis, band, _plain(label), _look(method, looks))
-        axis.set_title(_plain(name), fontsize=10)
-        axis.set_xlabel(_plain(analysis.evidence.step_label))
-    axes[0].set_ylabel(_plain(fill(analysis.metrics("curves")[metric], 32)))
-    # from all panels: a method may have runs in one condition only
-    handles = {h.get_label(): h for axis in axes for h in axis.get_lines()}
-    figure.legend(handles=list(handles.values()), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
-    return figure
-
-
-def _line(axis: Any, band: Band, label: str, look: Mapping[str, Any]) -> None:
-    axis.plot(band.steps, band.mean, label=label, linewidth=2.2 if band.method == "lpm" else 1.4, **look)
-    if not np.isnan(band.low).all():
-        axis.fill_between(band.steps, band.low, band.high, color=look["color"], alpha=0.15, linewidth=0)
-
-
-def _strips(analysis: Analysis, metric: str, looks: Mapping[str, int]) -> Any:
-    cells = {key[1:]: cell for key, cell in analysis.cells.items() if key[0] == metric}
-    conditions = analysis.conditions(condition for condition, _ in cells)
-    methods = [m for m in analysis.methods if any((c, m) in cells for c in conditions)]
-    figure, axes = _panels(len(conditions), height=1.1 + 0.3 * len(methods))
-    for axis, (condition, name) in zip(axes, conditions.items(), strict=False):
-        for row, method in enumerate(methods):
-            if (condition, method) in cells:
-                _strip(axis, row, cells[condition, method], _look(method, looks)["color"])
-        axis.set_yticks(range(len(methods)), [_plain(analysis.methods[m]) for m in methods], fontsize=9)
-        axis.set_ylim(len(methods) - 0.4, -0.6)
-        axis.set_title(_plain(name), fontsize=10)
-        axis.set_xlabel(_plain(fill(analysis.metrics("scores")[metric], 40)))
-        axis.grid(axis="x", alpha=0.3)
-    return figure
-
-
-def _strip(axis: Any, row: int, cell: Cell, colour: str) -> None:
-    values = list(cell.score.values.values())
-    axis.plot(values, [row] * len(values), "o", color=colour, alpha=0.4, markersize=3.5)
-    if cell.summary.mean_interval is not None:
-        axis.hlines(row, cell.summary.mean_interval.low, cell.summary.mean_interval.high, color=colour, linewidth=2.2)
-    axis.plot([cell.summary.mean], [row], "o", color=colour, markersize=6.5)
-    paper = cell.score.paper
-    if paper is not None:
-        axis.errorbar(
-            paper.value, row + 0.27, xerr=paper.std, fmt="D", color="0.2", mfc="white", markersize=4, linewidth=0.8
-        )
-
-
-def _heatmaps(analysis: Analysis) -> Any:
-    from matplotlib.colors import LogNorm
-
-    maps = [heatmap for heatmap in analysis.evidence.heatmaps if usable(heatmap)]
-    positive = np.concatenate([np.asarray(h.visits)[np.asarray(h.visits) > 0] for h in maps])
-    low, high = (float(positive.min()), float(positive.max())) if positive.size else (1.0, 10.0)
-    conditions = list(analysis.conditions(h.condition for h in maps))
-    rank = {method: place for place, method in enumerate(analysis.methods)}
-    maps.sort(key=lambda h: (conditions.index(h.condition), rank.get(h.method, len(rank))))
-    # a row per condition, where that lines the methods up
-    counts = {sum(h.condition == condition for h in maps) for condition in conditions}
-    aligned = len(counts) == 1 and max(counts) <= 10
-    figure, axes = _panels(len(maps), 2.4, 2.0, columns=max(counts) if aligned else 6, square=False)
-    image = None
-    for axis, heatmap in zip(axes, maps, strict=False):
-        visits = np.asarray(heatmap.visits, dtype=np.float64)
-        # grey: never visited; white: out of reach
-        axis.imshow(np.where(np.isnan(visits), 1.0, 0.85), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-        visited = np.ma.masked_where(~(visits > 0), visits)
-        image = axis.imshow(visited, norm=LogNorm(low, max(high, low * 1.01)), cmap="cividis", interpolation="nearest")
-        axis.spines[:].set_visible(False)
-        condition = analysis.evidence.conditions.get(heatmap.condition, heatmap.condition)
-        method = analysis.methods.get(heatmap.method, heatmap.method)
-        axis.set_title(_plain(f"{method}, {condition}"), fontsize=8)
-        axis.set_xticks([])
-        axis.set_yticks([])
-    figure.colorbar(image, ax=axes, label="visits", shrink=0.6)
-    return figure
-
-
-def _drawn(stem: Path, figure: Any) -> dict[Path, bytes]:
-    import matplotlib
-
-    files = {}
-    # the same input gives the same file: no date, no random names
-    with matplotlib.rc_context({"svg.hashsalt": "lpm", "pdf.fonttype": 42}):
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # laid out once, not once per format
-        for kind in FORMATS:
-            stream = io.BytesIO()
-            metadata = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
-            figure.savefig(stream, format=kind, dpi=150, metadata=metadata)
-            files[stem.with_name(f"{stem.name}.{kind}")] = stream.getvalue()
-    return files

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import resources
 from pathlib import Path
 
+import numpy as np
+
 from lpm import __version__
 from lpm.files import write_atomic
 from lpm.report.analysis import CLAIM_RULE, POINTS, VERDICT_RULE, Analysis
-from lpm.report.html_data import KINDS, Payload, slots
-from lpm.report.html_parts import chip, count_of, warning_list
-from lpm.report.html_sections import anchor, section
+from lpm.report.charts import KINDS, Payload, log_range, shrink, usable
+from lpm.report.families import FAMILIES, colours_css, family_of, looks
+from lpm.report.ranking import RULE, in_focus, rank, why_not
+from lpm.report.tables import chart, chip, claims, fold, framed, heads, overall, panes, ranked, scores, table_cell
+from lpm.report.text import count_of, decimals, flatten, number
 
 TITLE = "Does the bonus survive the noise?"
 LEAD = (
@@ -25,28 +30,34 @@ LEAD = (
 
 PAGE_POINTS = 100_000
 """Points of all curves together; about 20 bytes each."""
+FRAME_BYTES = 1_500_000
+"""Frames of all experiments beyond this are left out, and the page says so."""
 
 
 def page(analyses: Sequence[Analysis], warnings: Sequence[str] = (), title: str = TITLE) -> str:
     """The whole page as HTML."""
     curves = sum(len(analysis.bands) for analysis in analyses)
     payload = Payload(points=max(20, min(POINTS, PAGE_POINTS // max(curves, 1))))
-    sections = "".join(section(analysis, payload) for analysis in analyses)
-    data = payload.json(slots(method for analysis in analyses for method in analysis.methods))
-    script, style = _asset("report.js"), _asset("report.css")
+    first = _ranking(analyses, payload)
+    sections = "".join(_section(analysis, payload) for analysis in analyses)
+    data = payload.json(looks(method for analysis in analyses for method in analysis.methods))
+    script, style = _asset("report.js"), f"{colours_css()}\n{_asset('report.css')}"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # The browser is told to run this one script and to fetch nothing.
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-    links = "".join(f'<a href="#{anchor(a)}">{escape(a.evidence.name)}</a>' for a in analyses)
+    places = {**({"ranking": "Ranking"} if first else {}), "summary": "The paper"}
+    places |= {a.name: a.evidence.name for a in analyses}
+    links = "".join(f'<a href="#{name}">{escape(label)}</a>' for name, label in places.items())
+    names = {"folds": "Open all", "print": "Print", "theme": "Theme"}
+    buttons = "".join(f'<button type="button" class="{kind}">{label}</button>' for kind, label in names.items())
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<title>{escape(title)}</title><link rel="icon" href="data:,"><style>{style}</style></head><body>'
         f'<header class="top" id="top"><h1>{escape(title)}</h1><p class="lead">{escape(LEAD)}</p></header>'
-        f'<nav class="bar" aria-label="Experiments"><div class="links"><a href="#summary">Summary</a>{links}</div>'
-        '<button type="button" class="print">Print</button><button type="button" class="theme">Theme</button></nav>'
-        f"<main>{_summary(analyses, warnings)}{sections}</main>"
+        f'<nav class="bar" aria-label="Experiments"><div class="links">{links}</div>{buttons}</nav>'
+        f"<main>{first}{_summary(analyses, warnings)}{sections}</main>"
         f"<footer>Made by lpm {escape(__version__)} from per-seed result files. "
         "Seeds are the unit of every statistic.</footer>"
         f'<noscript><p style="text-align:center">The charts need JavaScript; the tables do not.</p></noscript>'
@@ -65,20 +76,45 @@ def _asset(name: str) -> str:
     return (resources.files("lpm.report") / "assets" / name).read_text(encoding="utf-8")
 
 
+# ---- the ranking ------------------------------------------------------------------------------------------------
+def _ranking(analyses: Sequence[Analysis], payload: Payload) -> str:
+    """Who leads over all experiments: a sentence, a picture, a table; nothing if nothing can be compared."""
+    ranking = rank(analyses)
+    if ranking is None:
+        return ""
+    titles = {a.name: a.evidence.name for a in analyses}
+    payload.labels["ranking"] = {place.method: place.label for place in ranking.places}
+    payload.focus["ranking"] = [place.method for place in ranking.places]
+    present = dict.fromkeys(family_of(place.method) for place in ranking.places)
+    key = "".join(
+        f'<span class="family"><i style="background:var(--{name})"></i>{escape(FAMILIES[name].label)}</span>'
+        for name in FAMILIES
+        if name in present
+    )
+    drawing = chart(payload.bars(ranking, ranking.sentence), "Score over all tasks, 0 the worst and 1 the best method")
+    left_out = f" Run in too few tasks to be ranked: {', '.join(ranking.left_out)}." if ranking.left_out else ""
+    other = [f"{a.evidence.name} ({why_not(a)})" for a in analyses if why_not(a)]
+    apart = f" Not ranked: {', '.join(other)}." if other else ""
+    return (
+        f'<section id="ranking"><p class="eyebrow">Over {count_of(len(ranking.tasks), "task")}</p>'
+        f'<h2>{escape(ranking.title)}</h2><p class="verdict">{escape(ranking.sentence)}</p>'
+        f'<div class="families">{key}</div>{drawing}'
+        f"{fold('Every task', ranked(ranking, titles), True)}"
+        f'<p class="soft">{escape(RULE + left_out + apart)}</p></section>'
+    )
+
+
+# ---- the summary ------------------------------------------------------------------------------------------------
 def _summary(analyses: Sequence[Analysis], warnings: Sequence[str]) -> str:
     numbers = sum((a.verdicts for a in analyses), Counter())
-    claims = sum((a.claim_verdicts for a in analyses), Counter())
-    cells = [cell for a in analyses for cell in a.cells.values()]
-    tiles = [
-        _tile(
-            "of the paper's numbers reproduced", numbers, "reproduced", ("reproduced", "not reproduced", "undecided")
-        ),
-        _tile("of the paper's claims hold", claims, "holds", ("holds", "contradicted", "undecided", "not run")),
-        f'<div class="tile"><b>{len(analyses)}</b>experiment{"s" if len(analyses) != 1 else ""}'
-        f'<div class="soft">{sum(cell.summary.n for cell in cells):,} scores of single runs</div></div>',
-    ]
-    rows = "".join(_summary_row(a) for a in analyses)
-    named = warning_list(warnings, "about the files")
+    claimed = sum((a.claim_verdicts for a in analyses), Counter())
+    runs = sum(cell.summary.n for a in analyses for cell in a.cells.values())
+    tiles = (
+        _tile("of the paper's numbers reproduced", numbers, ("reproduced", "not reproduced", "undecided"))
+        + _tile("of the paper's claims hold", claimed, ("holds", "contradicted", "undecided", "not run"))
+        + f'<div class="tile"><b>{len(analyses)}</b>experiment{"s" if len(analyses) != 1 else ""}'
+        f'<div class="soft">{runs:,} scores of single runs</div></div>'
+    )
     smaller = sorted({a.evidence.scale for a in analyses} - {"paper", ""})
     caveat = (
         f"<p>Runs at the {' and '.join(map(escape, smaller))} scale have smaller budgets than the paper's. A number "
@@ -86,10 +122,11 @@ def _summary(analyses: Sequence[Analysis], warnings: Sequence[str]) -> str:
         if smaller
         else ""
     )
+    head = heads("experiment", "in the paper", "its numbers", "its claims")
     return (
-        f'<section id="summary"><div class="tiles">{"".join(tiles)}</div>{caveat}{named}'
-        '<div class="scroll"><table class="cards summary"><thead><tr><th>experiment</th><th>in the paper</th>'
-        f"<th>its numbers</th><th>its claims</th></tr></thead><tbody>{rows}</tbody></table></div>"
+        f'<section id="summary"><h2>The paper, run again</h2><div class="tiles">{tiles}</div>{caveat}'
+        f"{_warnings(warnings, 'about the files')}"
+        f"{framed('summary', head, ''.join(map(_summary_row, analyses)))}"
         "<details><summary>How the verdicts are reached</summary>"
         f"<p>{escape(VERDICT_RULE)}</p><p>{escape(CLAIM_RULE)}</p>"
         "<p>P(better) is the probability that a run of the first method scores better than a run of the second, a tie "
@@ -99,32 +136,176 @@ def _summary(analyses: Sequence[Analysis], warnings: Sequence[str]) -> str:
     )
 
 
-def _tile(what: str, counts: Counter[str], good: str, order: Sequence[str]) -> str:
+def _tile(what: str, counts: Counter[str], order: Sequence[str]) -> str:
+    """How many have the first verdict of `order`, and the share of each."""
     total = sum(counts.values())
     if not total:
         return f'<div class="tile"><b>–</b>{escape(what)}<div class="soft">none to compare with</div></div>'
-    bar = "".join(
-        f'<i class="{KINDS[v]}" style="width:{100 * counts[v] / total:.1f}%"></i>' for v in order if counts[v]
-    )
-    words = " · ".join(f"{counts[v]} {'hold' if v == 'holds' else v}" for v in order if counts[v])
+    present = [verdict for verdict in order if counts[verdict]]
+    bar = "".join(f'<i class="{KINDS[v]}" style="width:{100 * counts[v] / total:.1f}%"></i>' for v in present)
+    words = " · ".join(f"{counts[v]} {'hold' if v == 'holds' else v}" for v in present)
     return (
-        f'<div class="tile"><b>{counts[good]} <small>of {total}</small></b>{escape(what)}'
+        f'<div class="tile"><b>{counts[order[0]]} <small>of {total}</small></b>{escape(what)}'
         f'<div class="share" aria-hidden="true">{bar}</div><div class="soft">{escape(words)}</div></div>'
     )
 
 
 def _summary_row(analysis: Analysis) -> str:
     evidence = analysis.evidence
-    warned = f"<small>{count_of(analysis.warnings, 'warning')}</small>" if analysis.warnings else ""
-    place, scale = escape(evidence.place), escape(evidence.scale)
-    return (
-        f'<tr><th scope="row"><a href="#{anchor(analysis)}">{escape(evidence.title)}</a>{warned}</th>'
-        f'<td data-label="in the paper"><span>{place}<small>{scale} scale</small></span></td>'
-        f'<td data-label="its numbers"><span>{_counts(analysis.verdicts)}</span></td>'
-        f'<td data-label="its claims"><span>{_counts(analysis.claim_verdicts)}</span></td></tr>'
-    )
+    warned = f"<small>{count_of(len(analysis.warnings), 'warning')}</small>" if analysis.warnings else ""
+    place = f"{escape(evidence.place)}<small>{escape(evidence.scale)} scale</small>"
+    cells = {
+        "in the paper": place,
+        "its numbers": _counts(analysis.verdicts),
+        "its claims": _counts(analysis.claim_verdicts),
+    }
+    shown = "".join(table_cell(label, f"<span>{cell}</span>") for label, cell in cells.items())
+    return f'<tr><th scope="row"><a href="#{analysis.name}">{escape(evidence.title)}</a>{warned}</th>{shown}</tr>'
 
 
 def _counts(counts: Counter[str]) -> str:
     shown = [chip(verdict, count=counts[verdict]) for verdict in KINDS if counts[verdict]]
     return " ".join(shown) or '<span class="soft">–</span>'
+
+
+def _warnings(warnings: Sequence[str], about: str = "") -> str:
+    """Behind a line that says how many; nothing if there are none."""
+    if not warnings:
+        return ""
+    items = "".join(f"<li>{escape(warning)}</li>" for warning in warnings)
+    summary = f"{count_of(len(warnings), 'warning')} {about}".strip()
+    return f'<details class="warn"><summary>{summary}</summary><ul>{items}</ul></details>'
+
+
+# ---- one experiment ---------------------------------------------------------------------------------------------
+def _section(analysis: Analysis, payload: Payload) -> str:
+    evidence = analysis.evidence
+    payload.labels[analysis.name] = analysis.methods
+    payload.focus[analysis.name] = in_focus(analysis)
+    low, high = analysis.seeds
+    seeds = count_of(low, "seed") if low == high else f"{low} to {high} seeds"
+    scale = f"{evidence.scale} scale" if evidence.scale else ""
+    eyebrow = " · ".join(part for part in (evidence.place, scale, seeds if high else "no runs") if part)
+    versions = {f"version of {package}": str(version) for package, version in evidence.versions.items()}
+    parts = [
+        f'<section class="experiment" id="{analysis.name}"><p class="eyebrow">{escape(eyebrow)}</p>',
+        f"<h2>{escape(evidence.title)}</h2>",
+        _best(analysis),
+        *(f"<p>{escape(paragraph)}</p>" for paragraph in evidence.about),
+        _warnings(analysis.warnings),
+        fold("Curves", _curves(analysis, payload), True),
+        fold("Scores", scores(analysis, payload), True),
+        fold("Claims of the paper", claims(analysis)),
+        fold("Over all conditions", overall(analysis, payload)),
+        fold("Where the agents went", _heatmaps(analysis, payload)),
+        fold("What the agent sees", _frames(analysis, payload)),
+        fold("Configuration and versions", _settings(dict(flatten(evidence.settings)) | versions)),
+        "</section>",
+    ]
+    return "".join(parts)
+
+
+def _best(analysis: Analysis) -> str:
+    """The best method of every condition, by the first metric."""
+    metric, label = next(iter(analysis.metrics("scores").items()), ("", ""))
+    table = analysis.table(metric)
+    if len(table.methods) < 2:
+        return ""
+    found = []
+    for condition, name in table.conditions.items():
+        best = [table.methods[m] for (c, m), cell in table.cells.items() if c == condition and table.is_best(c, cell)]
+        shown = number(table.best[condition], decimals(None, table.best[condition]))
+        found.append(f"{name}: {' and '.join(best)} ({shown})" if name else f"{' and '.join(best)} ({shown})")
+    return f'<p class="verdict">Best in {escape(label)}: {escape("; ".join(found))}.</p>'
+
+
+def _legend(methods: Iterable[str]) -> str:
+    """A place for the buttons that colour, hide and show methods."""
+    names = escape(json.dumps(list(methods)))
+    return f'<div class="legend" role="group" aria-label="Methods shown" data-methods="{names}"></div>'
+
+
+def _curves(analysis: Analysis, payload: Payload) -> str:
+    metrics = analysis.metrics("curves")
+    drawn = {band.method for band in analysis.bands} | {heatmap.method for heatmap in analysis.evidence.heatmaps}
+    legend = _legend(m for m in analysis.methods if m in drawn)
+    if not metrics:
+        return legend if len(drawn) > 1 else ""
+
+    def content(metric: str, label: str) -> tuple[list[str], str]:
+        bands = [band for band in analysis.bands if band.metric == metric]
+        charts = []
+        for condition, name in analysis.conditions(band.condition for band in bands).items():
+            here = [b for method in analysis.methods for b in bands if (b.method, b.condition) == (method, condition)]
+            alt = f"{label}, {name}: mean over seeds of {len(here)} methods against {analysis.evidence.step_label}"
+            index = payload.curves(here, analysis.evidence.step_label, alt)
+            charts.append(chart(index, name or label, label if name else "", focus=True))
+        return charts, ""
+
+    log = '<div class="tabs"><button type="button" class="log" aria-pressed="false">Log scale</button></div>'
+    controls, parts = panes("curves", metrics, content, log)
+    note = "Mean over seeds; the band is its pointwise 95 % bootstrap interval."
+    if any(band.seeds == 1 for band in analysis.bands):
+        note += " A line without a band is a single seed."
+    note += " A few methods have their colour; the others are grey until they are touched or clicked in the legend."
+    return f'{controls}{legend}{parts}<p class="soft">{note}</p>'
+
+
+def _heatmaps(analysis: Analysis, payload: Payload) -> str:
+    maps = [h for h in analysis.evidence.heatmaps if usable(h)]
+    if not maps:
+        return ""
+    grids = [shrink(np.asarray(h.visits, dtype=np.float64)) for h in maps]
+    low, high = log_range(grids)
+    parts = []
+    for condition, name in analysis.conditions(h.condition for h in maps).items():
+        figures = []
+        for heatmap, cells in zip(maps, grids, strict=True):
+            if heatmap.condition != condition:
+                continue
+            label = analysis.methods.get(heatmap.method, heatmap.method)
+            full = np.asarray(heatmap.visits)
+            count, reach = int((full > 0).sum()), int((~np.isnan(full)).sum())
+            reached = f"{count:,} of {reach:,} cells by all seeds together"
+            own = analysis.cells.get(("cells", condition, heatmap.method))
+            if own is not None:
+                reached = f"{own.summary.mean:,.0f} cells per seed, {reached}"
+            index = payload.heatmap(cells, low, high)
+            figures.append(
+                f'<figure data-method="{escape(heatmap.method)}"><canvas class="heat" data-heat="{index}" role="img" '
+                f'aria-label="{escape(f"{label}, {name}: {reached} visited")}"></canvas>'
+                f"<figcaption>{escape(label)}: {reached}</figcaption></figure>"
+            )
+        parts.append(f'<h4>{escape(name)}</h4><div class="maps">{"".join(figures)}</div>')
+    return (
+        f'<p class="soft">Visits per cell, averaged over seeds, one log scale for all: '
+        f'{number(low, 2 if low < 10 else 0)}<span class="ramp"></span>{number(high, 0)}. Grey: never visited; '
+        "empty: out of reach. “By all seeds together” counts a cell that at least one seed visited; “per seed” is the "
+        f"mean of the seeds' own counts, as in the scores.</p>{''.join(parts)}"
+    )
+
+
+def _frames(analysis: Analysis, payload: Payload) -> str:
+    figures, dropped = [], 0
+    for frame in analysis.evidence.frames:
+        if payload.frame_bytes + len(frame.png) > FRAME_BYTES:
+            dropped += 1
+            continue
+        payload.frame_bytes += len(frame.png)
+        source = base64.b64encode(frame.png).decode()
+        caption = escape(frame.caption)
+        figures.append(
+            f'<figure><img src="data:image/png;base64,{source}" alt="{caption}">'
+            f"<figcaption>{caption}</figcaption></figure>"
+        )
+    if not figures and not dropped:
+        return ""
+    note = f'<p class="soft">{dropped} more left out to keep the page small.</p>' if dropped else ""
+    return f'<div class="frames">{"".join(figures)}</div>{note}'
+
+
+def _settings(settings: Mapping[str, str]) -> str:
+    if not settings:
+        return ""
+    rows = "".join(f'<tr><th scope="row">{escape(k)}</th><td>{escape(v)}</td></tr>' for k, v in settings.items())
+    return f'<table class="settings"><tbody>{rows}</tbody></table>'

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lpm.experiments.evidence import Evidence
-from lpm.experiments.experiment import EXPERIMENTS, Experiment
-from lpm.experiments.experiment import load as load_experiment
+from lpm.experiments.experiment import EXPERIMENTS, Experiment, load_experiment
 from lpm.report.analysis import Analysis, analyse
 from lpm.report.html import write_page
-from lpm.report.load import Group, Run, load
+from lpm.report.results import Group, Run, read_results
+from lpm.report.train_runs import find_train_runs, train_evidence
+from lpm.sweeps import Result
 
 UNUSABLE = (ValueError, KeyError, TypeError, IndexError, AttributeError)
 """A file may have the right outline and still lack what its experiment needs."""
@@ -37,22 +38,29 @@ class Pages:
         return tuple(analysis.evidence for analysis in self.analyses)
 
 
-def write_pages(folders: Sequence[Path], out: Path, failures: Sequence[str] = (), figures: Path | None = None) -> Pages:
-    """Report all results under `folders`.
+def write_pages(
+    folders: Sequence[Path],
+    out: Path,
+    failures: Sequence[str] = (),
+    figures: Path | None = None,
+    at_hand: Mapping[Path, Result] | None = None,
+) -> Pages:
+    """Report all results of `lpm reproduce` and runs of `lpm train` under `folders`.
 
     `out` is the page, or a folder that gets an `index.html`. `failures` are runs that failed, in words. `figures` is
-    a folder for figures and tables.
+    a folder for figures and tables. `at_hand` are results that need not be read again.
     """
-    loaded = load(folders, EXPERIMENTS)
-    warnings = [*(f"failed: {failure}" for failure in failures), *loaded.warnings]
+    found = read_results(folders, EXPERIMENTS, at_hand)
+    warnings = [*(f"failed: {failure}" for failure in failures), *found.warnings]
     order = list(EXPERIMENTS)
     analyses = []
-    for group in sorted(loaded.groups, key=lambda g: (order.index(g.experiment), g.scale)):
+    for group in sorted(found.groups, key=lambda g: (order.index(g.experiment), g.scale)):
         try:
             analyses.append(analyse(_evidence(group)))
         except UNUSABLE as problem:
             what = f"{type(problem).__name__}: {problem}"
             warnings += [*group.warnings, f"{group.experiment} {group.scale}: left out: {what}".replace(" :", ":")]
+    analyses += [analyse(evidence) for evidence in train_evidence(find_train_runs(folders, warnings))]
     everything = (*warnings, *(w for a in analyses for w in a.warnings))
     if not analyses:
         return Pages(None, (), everything)

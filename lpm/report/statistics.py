@@ -14,7 +14,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 Floats = NDArray[np.float64]
 Statistic = Literal["mean", "iqm"]
@@ -283,6 +282,8 @@ def difference_interval(
     Without `std` the other mean is taken as exact, which makes it the t interval of our own mean. Without `n` it is
     taken to come from as many runs as ours. None for one seed: there is nothing to estimate our spread from.
     """
+    from scipy import stats
+
     vector = numbers(values)
     if vector.size < 2:
         return None

@@ -89,6 +89,15 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "unnamed"
 
 
+def count_of(count: int, noun: str) -> str:
+    """A number and its noun.
+
+    >>> count_of(1, "warning"), count_of(2, "warning")
+    ('1 warning', '2 warnings')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown; a bar inside a cell does not end it.
 

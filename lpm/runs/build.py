@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from importlib import import_module
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-import lpm.envs  # noqa: F401  (registers our ids)
 from lpm.agents import A2C, PPO, A2CConfig, Agent, PPOConfig
 from lpm.agents.collect import Envs
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
-from lpm.runs.config import RunConfig, nearest
+from lpm.envs.outside import find_spec, make_readable
+from lpm.runs.config import RunConfig
+from lpm.suggest import suggest
 
 
 def make_envs(config: RunConfig, num_envs: int | None = None, **more: Any) -> Envs:
     """The vector environment of a run; unknown names and arguments are answered with the nearest known ones."""
-    spec = _spec(config.env_id)
+    spec = find_spec(config.env_id)
     count = config.learner.num_envs if num_envs is None else num_envs
     try:
-        return gymnasium.make_vec(config.env_id, num_envs=count, **config.env, **more)
+        return make_readable(config.env_id, count, config.wrap, **config.env, **more)
     except TypeError as error:
         known = _arguments(spec)
         wrong = [name for name in config.env if known and name not in known]
         if not wrong:
             raise
-        raise ValueError(f"{config.env_id} has no argument {wrong[0]!r}{nearest(wrong[0], known)}") from error
+        raise ValueError(f"{config.env_id} has no argument {wrong[0]!r}{suggest(wrong[0], known)}") from error
 
 
 def build(config: RunConfig) -> Agent:
@@ -50,21 +49,16 @@ def build(config: RunConfig) -> Agent:
         device=config.device,
         **fields,
     )
-    common: dict[str, Any] = {"total_steps": config.steps, "seed": config.seed, "device": config.device}
+    common: dict[str, Any] = {
+        "total_steps": config.steps,
+        "seed": config.seed,
+        "device": config.device,
+        "policy": config.policy,
+    }
     if isinstance(learner, PPOConfig):
         return PPO(envs, bonus, learner, config.mixer, **common)
     assert isinstance(learner, A2CConfig)
     return A2C(envs, bonus, learner, config.mixer, **common)
-
-
-def _spec(env_id: str) -> EnvSpec:
-    module, _, name = env_id.rpartition(":")
-    try:
-        if module:
-            import_module(module)
-        return gymnasium.spec(name)
-    except gymnasium.error.Error as error:
-        raise ValueError(f"unknown environment {env_id!r}{nearest(env_id, gymnasium.registry)}") from error
 
 
 def _arguments(spec: EnvSpec) -> list[str]:

@@ -13,15 +13,16 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 
+from lpm.files import flush_folder, replacing
 from lpm.runs.pack import pack, unpack
 
 KEPT = 2
 _NAME = re.compile(r"step-(\d+)-([0-9a-f]{16})\.pt")
-_TEMPORARY = ".unfinished-"
+_TEMPORARY = "unfinished-"
 
 
 class CheckpointError(RuntimeError):
@@ -39,34 +40,15 @@ class Loaded:
     """What was wrong with newer ones."""
 
 
-class _Hashing:
-    """A file that also hashes what is written to it."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self.stream = stream
-        self.hash = hashlib.sha256()
-
-    def write(self, data: bytes) -> int:
-        self.hash.update(data)
-        return self.stream.write(data)
-
-    def flush(self) -> None:
-        self.stream.flush()
-
-
 def save_checkpoint(folder: Path, steps: int, state: dict[str, Any]) -> Path:
     """Write a checkpoint and remove all but the last two."""
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / f"{_TEMPORARY}{steps}-{os.getpid()}"
+    temporary = folder / f".{_TEMPORARY}{steps}-{os.getpid()}"
     try:
-        with temporary.open("wb") as stream:
-            hashing = _Hashing(stream)
-            torch.save(pack(state), hashing)  # type: ignore[arg-type]
-            stream.flush()
-            os.fsync(stream.fileno())
-        path = folder / f"step-{steps:012d}-{hashing.hash.hexdigest()[:16]}.pt"
+        with replacing(temporary) as stream:
+            torch.save(pack(state), stream)
+        path = folder / f"step-{steps:012d}-{_checksum(temporary)}.pt"
         temporary.replace(path)
-        _flush_folder(folder)
+        flush_folder(folder)
     except (OSError, RuntimeError) as error:
         # torch reports a failed write as a RuntimeError of its own
         temporary.unlink(missing_ok=True)
@@ -92,8 +74,7 @@ def load_checkpoint(folder: Path) -> Loaded | None:
         match = _NAME.fullmatch(path.name)
         assert match is not None
         try:
-            with path.open("rb") as stream:
-                checksum = hashlib.file_digest(stream, "sha256").hexdigest()[:16]
+            checksum = _checksum(path)
             if checksum != match[2]:
                 damaged.append(f"{path.name} is damaged: expected checksum {match[2]}, got {checksum}")
                 continue
@@ -110,17 +91,10 @@ def load_checkpoint(folder: Path) -> Loaded | None:
 def remove_unfinished(folder: Path) -> None:
     """Remove what a killed process left half written."""
     if folder.is_dir():
-        for path in folder.glob(f"{_TEMPORARY}*"):
+        for path in folder.glob(f".*{_TEMPORARY}*"):
             path.unlink(missing_ok=True)
 
 
-def _flush_folder(folder: Path) -> None:
-    """Make the rename itself durable, where the system allows it."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _checksum(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:16]

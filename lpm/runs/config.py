@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lpm.agents import a2c, ppo
-from lpm.agents.mixer import MixerConfig
-from lpm.core.registry import configure, lookup, upgrade
-from lpm.runs import toml
+from lpm.agents.agent import POLICIES, PolicyKind
+from lpm.core.mixer import MixerConfig
+from lpm.core.registry import configure, lookup
+from lpm.earlier import current_tables
+from lpm.envs.outside import WRAPS, Wrap
+from lpm.files import to_toml
+from lpm.suggest import suggest
 
 Algorithm = Literal["ppo", "a2c"]
 AgentConfig = ppo.PPOConfig | a2c.A2CConfig
@@ -36,7 +39,9 @@ class RunConfig:
     algo: Algorithm = "ppo"
     """The learner."""
     bonus: str = "lpm"
-    """Name of the bonus; "none" for none, "random" for uniformly random actions."""
+    """Name of the bonus; "none" for none."""
+    policy: PolicyKind = "learnt"
+    """"uniform" draws actions uniformly and learns nothing: the reference for coverage."""
     steps: int = 1_000_000
     """Environment steps, summed over environments; rounded up to whole blocks."""
     seed: int = 0
@@ -49,6 +54,8 @@ class RunConfig:
     """Steps between two lines of the metrics; 0: about a thousand lines a run."""
     env: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments of the environment."""
+    wrap: Wrap = "auto"
+    """How observations become one array: auto, flatten (one-hot for discrete values), image or none."""
     agent: AgentConfig | None = None
     """Settings of the learner; None: its defaults."""
     bonus_settings: Any = None
@@ -58,7 +65,9 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         if self.algo not in PRESETS:
-            raise ValueError(f"unknown algorithm {self.algo!r}{nearest(self.algo, PRESETS)}")
+            raise ValueError(f"unknown algorithm {self.algo!r}{suggest(self.algo, PRESETS)}")
+        if self.policy not in POLICIES:
+            raise ValueError(f"unknown policy {self.policy!r}{suggest(self.policy, POLICIES)}")
         if self.steps < 1:
             raise ValueError(f"steps: expected at least 1, got {self.steps}")
         if self.threads < 1:
@@ -67,6 +76,8 @@ class RunConfig:
             raise ValueError(f"seed: expected at least 0, got {self.seed}")
         if self.log_every < 0:
             raise ValueError(f"log_every: expected at least 0, got {self.log_every}")
+        if self.wrap not in WRAPS:
+            raise ValueError(f"wrap: expected one of {', '.join(WRAPS)}, got {self.wrap!r}")
         default = PRESETS[self.algo]["default"]
         if self.agent is None:
             object.__setattr__(self, "agent", default)
@@ -86,6 +97,8 @@ class RunConfig:
     def to_dict(self) -> dict[str, Any]:
         """Nested plain values: the tables of `config.toml`."""
         whole = dataclasses.asdict(self)
+        if self.wrap == "auto":
+            del whole["wrap"]  # as in files that were written before there was a choice
         names = ("env", "agent", "bonus_settings", "mixer")
         tables = {name: whole.pop(name) for name in names}
         return {
@@ -98,7 +111,7 @@ class RunConfig:
 
     def to_toml(self) -> str:
         """The text of `config.toml`."""
-        return toml.dumps(self.to_dict())
+        return to_toml(self.to_dict())
 
     @classmethod
     def from_toml(cls, text: str) -> RunConfig:
@@ -107,15 +120,15 @@ class RunConfig:
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> RunConfig:
-        """Undo `to_dict`; lists may stand for tuples, as after JSON."""
-        bonus, settings = upgrade(tables["run"]["bonus"], tables.get("bonus", {}))
-        run = {**tables["run"], "bonus": bonus}
+        """Undo `to_dict`; lists may stand for tuples, as after JSON. Tables of earlier versions are understood."""
+        tables = current_tables(tables)
+        run = tables["run"]
         agent = type(PRESETS[run["algo"]]["default"])
         return cls(
             **run,
             env=_tuples_to_lists(tables.get("env", {})),
             agent=_restore(agent, tables[run["algo"]]),
-            bonus_settings=_restore(lookup(bonus).bonus.Config, settings),
+            bonus_settings=_restore(lookup(run["bonus"]).bonus.Config, tables.get("bonus", {})),
             mixer=_restore(MixerConfig, tables["mixer"]),
         )
 
@@ -127,13 +140,6 @@ class RunConfig:
             for name in sorted({*mine, *theirs})
             if _show(mine, name) != _show(theirs, name)
         ]
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The end of an error message: the names that are most like a wrong one."""
-    options = sorted(known)
-    near = difflib.get_close_matches(word, options, n=3, cutoff=0.5)
-    return f"; did you mean {' or '.join(near)}?" if near else f"; known: {', '.join(options)}"
 
 
 def _restore(cls: type, table: Mapping[str, Any]) -> Any:
@@ -151,7 +157,7 @@ def _restore(cls: type, table: Mapping[str, Any]) -> Any:
     unknown = set(table) - {item.name for item in dataclasses.fields(cls)}
     if unknown:
         name = sorted(unknown)[0]
-        raise ValueError(f"{cls.__name__} has no field {name!r}{nearest(name, hints)}")
+        raise ValueError(f"{cls.__name__} has no field {name!r}{suggest(name, hints)}")
     return cls(**values)
 
 

@@ -10,13 +10,14 @@ result.json      how it ended
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from lpm.files import write_atomic
+from lpm.files import expect_own, replacing, write_atomic
 from lpm.runs.config import RunConfig
 from lpm.runs.machine import machine
 from lpm.runs.pack import pack
@@ -39,6 +40,7 @@ class RunFolder:
         folder = cls(path)
         if folder.config_file.exists():
             raise ValueError(f"{path} already holds a run: add --resume to go on with it, or choose another --out")
+        expect_own(path, "run", "config.toml")
         return folder
 
     def create(self, config: RunConfig) -> None:
@@ -67,10 +69,19 @@ class RunFolder:
         """The run's settings."""
         return RunConfig.from_toml(self.config_file.read_text(encoding="utf-8"))
 
+    def extend(self, steps: int) -> None:
+        """Let the run go on to more steps. Schedules then run over the new total, from where the run stands."""
+        saved = self.config
+        if steps < saved.steps:
+            raise ValueError(
+                f"--steps: {self.path} has {saved.steps:,} steps, expected at least as many, got {steps:,}"
+            )
+        write_atomic(self.config_file, dataclasses.replace(saved, steps=steps).to_toml().encode())
+
     def note_machine(self) -> None:
-        """Add an entry for this start."""
+        """Add an entry for this start, with the number of steps that it aims at."""
         earlier = json.loads(self.machine_file.read_text()) if self.machine_file.exists() else []
-        write_atomic(self.machine_file, _json([*earlier, machine()]))
+        write_atomic(self.machine_file, _json([*earlier, {**machine(), "steps": self.config.steps}]))
 
     def write_result(self, result: dict[str, Any]) -> None:
         """How the run ended."""
@@ -79,9 +90,8 @@ class RunFolder:
     def save_models(self, name: str, models: dict[str, Any]) -> Path:
         """Networks alone, outside the series of checkpoints."""
         path = self.path / name
-        temporary = path.with_name(f".{name}")
-        torch.save(pack(models), temporary)
-        temporary.replace(path)
+        with replacing(path) as stream:
+            torch.save(pack(models), stream)
         return path
 
 

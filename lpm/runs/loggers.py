@@ -80,10 +80,13 @@ def open_loggers(
     config: Mapping[str, Any],
     first_step: int,
     say: Callable[[str], None],
+    tensorboard: bool = True,
 ) -> list[Logger]:
-    """TensorBoard if it is installed, and the chosen service."""
+    """TensorBoard if it is wanted and installed, and the chosen service."""
     loggers: list[Logger] = []
-    if find_spec("tensorboard") is None:
+    if not tensorboard:
+        pass
+    elif find_spec("tensorboard") is None:
         say('No TensorBoard events: pip install "lpm-exploration[tensorboard]" to have them.')
     else:
         loggers.append(TensorBoard(folder / "tensorboard", first_step))

@@ -5,22 +5,28 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
 
 import lpm
+from lpm.versions import versions
 
-_PACKAGES = ("torch", "numpy", "gymnasium", "numba", "ale-py", "minigrid")
+PACKAGES = ("torch", "numpy", "gymnasium", "numba", "ale-py", "minigrid")
+
+
+def run_versions() -> dict[str, str]:
+    """Of this library and what it ran with."""
+    return {"lpm": lpm.__version__, **versions(*PACKAGES)}
 
 
 def machine() -> dict[str, Any]:
     """Versions and hardware, as plain values."""
+    found = run_versions()
     return {
-        "lpm": lpm.__version__,
-        "python": platform.python_version(),
-        "packages": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
+        "lpm": found.pop("lpm"),
+        "python": found.pop("python"),
+        "packages": found,
         "system": platform.system(),
         "release": platform.release(),
         "architecture": platform.machine(),
@@ -29,13 +35,6 @@ def machine() -> dict[str, Any]:
         "byteorder": sys.byteorder,
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _processor() -> str:

@@ -20,14 +20,17 @@ class MetricsFile:
             raise ValueError(
                 f"{path}: expected at least {size} bytes, as when the checkpoint was written; the file was changed"
             )
-        self._stream = path.open("ab")
+        self._stream = path.open("a+b")
         self._stream.truncate(size)
-        self._stream.seek(size)
+        self._stream.seek(0)
+        self.rows: list[dict[str, float]] = [json.loads(line) for line in self._stream]
+        """All lines, those of earlier parts of the run included."""
 
     def append(self, row: Mapping[str, float]) -> None:
         """Write one line, visible to readers at once."""
         self._stream.write(json.dumps(row).encode() + b"\n")
         self._stream.flush()
+        self.rows.append(dict(row))
 
     def sync(self) -> int:
         """Flush to the disk; the size of the file."""
@@ -73,5 +76,5 @@ class Averages:
         return {"sums": dict(self._sums), "counts": dict(self._counts), "latest": dict(self._latest)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put back what `state_dict` gave."""
+        """Restore what `state_dict` saved."""
         self._sums, self._counts, self._latest = (dict(state[key]) for key in ("sums", "counts", "latest"))

@@ -12,7 +12,9 @@ from time import monotonic
 from types import FrameType
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from lpm.agents import Agent, NonFiniteError
 from lpm.runs.build import build
@@ -33,16 +35,28 @@ class TrainOptions:
     """Time between two checkpoints; 0: after every update."""
     log: Service = "none"
     """Also send metrics to Weights & Biases or MLflow."""
+    tensorboard: bool = True
+    """Also write TensorBoard's events, if it is installed."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended."""
+    """How a run ended and what came out of it, its parts before an interruption included."""
 
     status: Literal["finished", "interrupted"]
     steps: int
     seconds: float
-    metrics: dict[str, float]
+    rows: list[dict[str, float]]
+    """The lines of `metrics.jsonl`, each with its "step"."""
+    visits: NDArray[np.int64]
+    """How often each cell was visited; empty where the environment counts none."""
+    time_shares: dict[str, float]
+    """Part of the training loop to its share of the time."""
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The last line; empty before there is one."""
+        return self.rows[-1] if self.rows else {}
 
 
 OnCycle = Callable[[Agent, dict[str, float]], None]
@@ -123,7 +137,9 @@ class _Run:
         lines = MetricsFile(folder.metrics_file, self.metrics_size)
         loggers: list[Logger] = []
         try:
-            loggers += open_loggers(self.options.log, folder.path, _flat(config), agent.steps, self.say)
+            loggers += open_loggers(
+                self.options.log, folder.path, _flat(config), agent.steps, self.say, self.options.tensorboard
+            )
             saved, steps_saved = monotonic(), -1
             with _graceful() as stop:
                 while agent.steps < config.steps and not stop.is_set():
@@ -139,7 +155,9 @@ class _Run:
                 self._checkpoint(lines)
             status: Literal["finished", "interrupted"] = "finished" if agent.steps >= config.steps else "interrupted"
             self._result(status)
-            return Outcome(status, agent.steps, self.seconds, dict(self.metrics))
+            return Outcome(
+                status, agent.steps, self.seconds, lines.rows, agent.collector.visits.copy(), self._time_shares()
+            )
         except NonFiniteError as error:
             self._keep_models()
             self._result("failed", str(error))
@@ -186,8 +204,6 @@ class _Run:
 
     def _result(self, status: str, error: str | None = None) -> None:
         agent = self.agent
-        parts = {**agent.collector.seconds, **agent.seconds}
-        spent = sum(parts.values())
         self.folder.write_result(
             {
                 "status": status,
@@ -195,11 +211,16 @@ class _Run:
                 "steps": agent.steps,
                 "seconds": round(self.seconds, 3),
                 "steps_per_second": round(agent.steps / max(self.seconds, 1e-9), 1),
-                "time_shares": {name: round(value / max(spent, 1e-9), 4) for name, value in parts.items()},
+                "time_shares": self._time_shares(),
                 "exact_resume": agent.collector.exact,
                 "metrics": self.metrics,
             }
         )
+
+    def _time_shares(self) -> dict[str, float]:
+        parts = {**self.agent.collector.seconds, **self.agent.seconds}
+        spent = sum(parts.values())
+        return {name: round(value / max(spent, 1e-9), 4) for name, value in parts.items()}
 
 
 def _flat(config: RunConfig) -> dict[str, Any]:

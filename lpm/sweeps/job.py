@@ -1,32 +1,59 @@
-"""A job: one run of a sweep, the file its result goes to, and the folder it may keep checkpoints in."""
+"""A job: one run of a sweep, the file its result goes to, its scratch folder, and one attempt at it."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from lpm.earlier import current_settings
 from lpm.files import write_atomic
+from lpm.sweeps.lock import exclusive
 
-FORMAT = 1
+RESULT_FORMAT = 1
 """Of result files; a file with another number is refused."""
 
 Result = dict[str, Any]
 Tick = Callable[[int], None]
-Function = Callable[[dict[str, Any], Tick, Path], Result]
-"""A module-level function of a job's settings, of `tick` (work done, in units) and of the job's scratch folder.
+Function = Callable[[Any, Tick, Path], Result]
+"""A module-level function of a job's task, of `tick` (work done, in units) and of the job's scratch folder.
 
 It may keep checkpoints in the scratch folder. Called again after its process was killed, it gets the same folder, goes
 on from there by itself, and first ticks what it found done.
 """
 
 
+class Watch(Protocol):
+    """Whom a backend tells what happens; jobs are meant by their place in the list given to the backend."""
+
+    def started(self, index: int) -> None:
+        """An attempt at a job has begun."""
+
+    def ticked(self, index: int, units: int, resumed: bool) -> None:
+        """A run has done some work, in an earlier attempt if `resumed`: that says nothing about speed."""
+
+    def died(self, index: int, reason: str) -> None:
+        """The process of a job has died; it is tried again."""
+
+    def finished(self, index: int, content: bytes) -> None:
+        """A job has a result: the content of its file."""
+
+    def failed(self, index: int, reason: str) -> None:
+        """A job has no result and is not tried again."""
+
+    def waiting(self) -> None:
+        """Nothing new; said now and then so that clocks go on."""
+
+
 @dataclass(frozen=True)
 class Job:
-    """One run: a function of its settings, and where its result goes."""
+    """One run: what it does, what is written down of that, and where its result goes."""
 
     name: str
     """Shown to people, e.g. "lpm, seed 0"."""
@@ -36,6 +63,8 @@ class Job:
     """Everything the result depends on, as JSON; stored with it and compared before a result is reused."""
     units: int
     """Amount of work, for the progress bar."""
+    task: Any = None
+    """What the function is given, if not the settings themselves."""
     scratch: Path | None = None
     """Where the run may keep checkpoints; a hidden folder beside the result file if not given."""
 
@@ -53,35 +82,24 @@ def load_result(job: Job) -> Result | None:
         return None
     try:
         stored = json.loads(text)
-        settings, version = modern(stored["settings"]), stored.get("format")
+        settings, version = current_settings(stored["settings"]), stored.get("format")
         differing = sorted(k for k in {*settings, *job.settings} if settings.get(k) != _plain(job.settings).get(k))
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise ValueError(f"{job.path}: expected a result file, but it cannot be read ({problem}); delete it") from None
-    if version != FORMAT:
+    if version != RESULT_FORMAT:
         raise ValueError(
-            f"{job.path}: expected a result file of format {FORMAT}, got format {version!r}, written by another "
+            f"{job.path}: expected a result file of format {RESULT_FORMAT}, got format {version!r}, written by another "
             "version of lpm; use another --out or delete it"
         )
     if differing:
         shown = "; ".join(f"{k}: {settings.get(k)!r} there, {job.settings.get(k)!r} now" for k in differing)
         raise ValueError(f"{job.path} holds a run with other settings ({shown}); use another --out or delete it")
-    result: Result = {**stored, "settings": settings}
-    return result
-
-
-def modern(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings of a stored result in today's words, if an older version wrote it."""
-    if "bonus" not in settings or "fields" not in settings:
-        return settings
-    from lpm.core.registry import upgrade  # torch is loaded by those who need it
-
-    bonus, fields = upgrade(settings["bonus"], settings["fields"])
-    return {**settings, "bonus": bonus, "fields": fields}
+    return {**stored, "settings": settings}
 
 
 def encode(job: Job, result: Result) -> bytes:
     """The content of the result file."""
-    whole = {"format": FORMAT, "settings": job.settings, **result}
+    whole = {"format": RESULT_FORMAT, "settings": job.settings, **result}
     # one line an entry: curves of hundreds of numbers stay small, and a difference can still be read
     lines = (f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in whole.items())
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
@@ -105,3 +123,55 @@ def _plain(settings: dict[str, Any]) -> dict[str, Any]:
     """As they come back from a file: tuples are lists, keys are strings."""
     plain: dict[str, Any] = json.loads(json.dumps(settings))
     return plain
+
+
+# ---- an attempt, in the process that does the work, whichever backend started it -----------------------------
+TICK_SECONDS = 0.2
+"""Least time between two reports of an attempt."""
+
+
+def one_thread() -> None:
+    """One thread for this process: several processes share the cores. Call before torch is imported where possible."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = "1"
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
+def attempt(job: Job, function: Function, report: Callable[[int, bool], None]) -> bytes:
+    """Run the job in its scratch folder and return the content of its result file.
+
+    `report(units, resumed)` is called now and then with the work done since the last call.
+    """
+    scratch = job.scratch_folder
+    scratch.mkdir(parents=True, exist_ok=True)
+    # a killed sweep's worker may live a moment longer than the sweep: two must not write the same checkpoints
+    with exclusive(scratch.with_name(f"{scratch.name}.lock"), wait=60.0):
+        ticks = Ticks(report, resumes=any(scratch.iterdir()))
+        result = function(job.settings if job.task is None else job.task, ticks, scratch)
+        ticks.flush()
+        return encode(job, result)
+
+
+class Ticks:
+    """Gathers the many small ticks of a run into a few reports a second."""
+
+    def __init__(self, report: Callable[[int, bool], None], resumes: bool) -> None:
+        self._report, self._resumed = report, resumes
+        self._units, self._sent = 0, time.monotonic()
+
+    def __call__(self, units: int) -> None:
+        """Count work. The first tick of a run that resumes says what was found done."""
+        if self._resumed:
+            self._resumed = False
+            self._report(units, True)
+            return
+        self._units += units
+        if time.monotonic() - self._sent >= TICK_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Report what is gathered."""
+        if self._units:
+            self._report(self._units, False)
+        self._units, self._sent = 0, time.monotonic()

@@ -19,23 +19,21 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from lpm.sweeps.attempt import attempt, one_thread
-from lpm.sweeps.events import Died, Event, Failed, Finished, Started, Ticked, Waiting
-from lpm.sweeps.job import Function, Job
+from lpm.sweeps.job import Function, Job, Watch, attempt, one_thread
 
 POLL_SECONDS = 0.5
 STOP_SECONDS = 3.0
 """How long an interrupted run may take to write its last checkpoint."""
 
 
-class Crew:
+class WorkerPool:
     """Worker processes, started when there is work for them. Use it as a context to keep them for several sweeps."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.members: list[_Worker] = []
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> WorkerPool:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -43,11 +41,11 @@ class Crew:
 
     def stop(self) -> None:
         """End the workers: a moment to write a checkpoint, then by force."""
-        crew, self.members = self.members, []
-        for worker in crew:
+        members, self.members = self.members, []
+        for worker in members:
             worker.process.terminate()
         deadline = time.monotonic() + STOP_SECONDS
-        for worker in crew:
+        for worker in members:
             worker.process.join(max(deadline - time.monotonic(), 0.0))
             if worker.process.is_alive():
                 worker.process.kill()
@@ -56,22 +54,22 @@ class Crew:
             worker.link.close()
 
 
-def run_local(jobs: Sequence[Job], function: Function, crew: Crew, retries: int) -> Iterator[Event]:
-    """Run all jobs and yield what happens. If that ends early, the workers that are not idle are stopped with it."""
+def run_local(jobs: Sequence[Job], function: Function, pool: WorkerPool, retries: int, watch: Watch) -> None:
+    """Run all jobs. If that ends early, the workers that are not idle are stopped with it."""
     queue = deque(range(len(jobs)))
     tries = [0] * len(jobs)
-    members = crew.members
+    members = pool.members
     try:
         while queue or any(worker.index is not None for worker in members):
-            while len(members) < min(crew.size, len(jobs)) and queue:
+            while len(members) < min(pool.size, len(jobs)) and queue:
                 members.append(_Worker())
             for worker in members:
                 if queue and worker.index is None:
                     index = queue.popleft()
                     tries[index] += 1
-                    yield Started(index)
+                    watch.started(index)
                     worker.give(index, pickle.dumps((jobs[index], function)))
-            yield from _news(members)
+            _listen(members, watch)
             for worker in [w for w in members if w.dead]:
                 members.remove(worker)
                 worker.link.close()
@@ -80,24 +78,24 @@ def run_local(jobs: Sequence[Job], function: Function, crew: Crew, retries: int)
                 reason = f"its process died ({worker.cause})"
                 if tries[lost] <= retries:
                     queue.appendleft(lost)
-                    yield Died(lost, reason)
+                    watch.died(lost, reason)
                 else:
-                    yield Failed(lost, f"{reason}, {tries[lost]} times")
+                    watch.failed(lost, f"{reason}, {tries[lost]} times")
     finally:
         if any(worker.index is not None for worker in members):
-            crew.stop()
+            pool.stop()
 
 
-def _news(crew: Sequence[_Worker]) -> Iterator[Event]:
-    """What the workers report, waiting for it a while."""
-    busy = {worker.link: worker for worker in crew}
-    ready = wait([*busy, *(worker.process.sentinel for worker in crew)], POLL_SECONDS)
-    yield Waiting()
-    for worker in crew:
+def _listen(members: Sequence[_Worker], watch: Watch) -> None:
+    """Hand on what the workers report, waiting for it a while."""
+    links = [worker.link for worker in members]
+    ready = wait([*links, *(worker.process.sentinel for worker in members)], POLL_SECONDS)
+    watch.waiting()
+    for worker in members:
         # asked before reading: what a worker that is dead by now has sent is then all there to be read
         gone = not worker.process.is_alive()
         if worker.link in ready or gone:
-            yield from worker.read()
+            worker.read(watch)
         worker.dead = worker.dead or gone
 
 
@@ -131,17 +129,16 @@ class _Worker:
         except OSError:
             self.dead = True
 
-    def read(self) -> Iterator[Event]:
+    def read(self, watch: Watch) -> None:
         try:
             while self.link.poll():
                 kind, *values = self.link.recv()
                 if self.index is None:
                     continue
-                if kind == "ticked":
-                    yield Ticked(self.index, *values)
-                    continue
-                index, self.index = self.index, None
-                yield Finished(index, *values) if kind == "finished" else Failed(index, *values)
+                index = self.index
+                if kind != "ticked":
+                    self.index = None
+                getattr(watch, kind)(index, *values)
         except (EOFError, OSError):
             self.dead = True
 

@@ -15,8 +15,8 @@ LINE_SECONDS = 30.0
 
 
 @dataclass
-class Tally:
-    """Counts of the work of a sweep."""
+class WorkDone:
+    """How much of a sweep's work is done."""
 
     units: Sequence[int]
     """Amount of work of every job."""
@@ -65,14 +65,14 @@ class Tally:
 
 
 class Bar:
-    """Shows a tally: a live bar on a terminal, a line now and then in a log file."""
+    """Shows the work done: a live bar on a terminal, a line now and then in a log file."""
 
-    def __init__(self, tally: Tally, console: Console) -> None:
-        self.tally, self.console = tally, console
+    def __init__(self, work: WorkDone, console: Console) -> None:
+        self.work, self.console = work, console
         self.started = self.shown = time.monotonic()
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rest]}"))
         self.live = Progress(*columns, console=console, disable=not console.is_terminal)
-        self.task = self.live.add_task(*self._texts()[:1], total=max(tally.total, 1), rest=self._texts()[1])
+        self.task = self.live.add_task(*self._texts()[:1], total=max(work.total, 1), rest=self._texts()[1])
 
     def __enter__(self) -> Bar:
         self.live.start()
@@ -84,23 +84,23 @@ class Bar:
 
     def say(self, text: str) -> None:
         """Print above the bar."""
-        self.console.print(text, soft_wrap=True)
+        self.console.print(text, soft_wrap=True, markup=True)
 
     def refresh(self) -> None:
-        """Show the tally as it is now."""
+        """Show the work as it is now."""
         runs, rest = self._texts()
-        self.live.update(self.task, description=runs, completed=self.tally.completed, rest=rest)
+        self.live.update(self.task, description=runs, completed=self.work.completed, rest=rest)
         if self.live.disable and time.monotonic() - self.shown >= LINE_SECONDS:
             self.shown = time.monotonic()
             self.say(f"{runs}, {rest}")
 
     def _texts(self) -> tuple[str, str]:
-        tally, elapsed = self.tally, time.monotonic() - self.started
-        left = tally.left(elapsed)
-        share = 100 * tally.completed // max(tally.total, 1)
-        rate = f"{tally.worked / elapsed:,.0f}/s" if tally.worked and elapsed > 0 else "–/s"
+        work, elapsed = self.work, time.monotonic() - self.started
+        left = work.left(elapsed)
+        share = 100 * work.completed // max(work.total, 1)
+        rate = f"{work.worked / elapsed:,.0f}/s" if work.worked and elapsed > 0 else "–/s"
         rest = f"{share} %, {rate}, {_clock(elapsed)} elapsed, {'–' if left is None else _clock(left)} left"
-        return f"{len(tally.closed)}/{len(tally.units)} runs", rest
+        return f"{len(work.closed)}/{len(work.units)} runs", rest
 
 
 def _clock(seconds: float) -> str:

@@ -15,17 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from lpm.sweeps.attempt import attempt, one_thread
-from lpm.sweeps.events import Died, Event, Failed, Finished, Started, Ticked, Waiting
-from lpm.sweeps.job import Function, Job
+from lpm.sweeps.job import Function, Job, Watch, attempt, one_thread
 
 POLL_SECONDS = 0.5
 STORE_BYTES = 200_000_000
 """Object store of a local Ray: results are small, and its own default is a third of the memory."""
 
 
-def run_ray(jobs: Sequence[Job], function: Function, address: str, workers: int, retries: int) -> Iterator[Event]:
-    """Run all jobs and yield what happens. Closing the generator cancels the tasks."""
+def run_ray(jobs: Sequence[Job], function: Function, address: str, workers: int, retries: int, watch: Watch) -> None:
+    """Run all jobs. If that ends early, the tasks are cancelled."""
     with connection(address, workers) as ray:
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
@@ -40,40 +38,41 @@ def run_ray(jobs: Sequence[Job], function: Function, address: str, workers: int,
             there = dataclasses.replace(job, path=job.path.absolute(), scratch=job.scratch_folder.absolute())
             payload = ray.cloudpickle.dumps((there, function))  # takes functions of a script along, pickle does not
             pending[task.options(name=job.name).remote(index, payload, environment, board)] = index
-        news = _News(ray, board)
+        news = _News(ray, board, watch)
         try:
             while pending:
                 ready, _ = ray.wait(list(pending), timeout=POLL_SECONDS)
-                yield Waiting()
-                yield from news.read()
+                watch.waiting()
+                news.read()
                 for reference in ready:
-                    yield _outcome(ray, reference, pending.pop(reference), retries)
-            yield from news.read(POLL_SECONDS)
+                    _outcome(ray, reference, pending.pop(reference), retries, watch)
+            news.read(POLL_SECONDS)
         finally:
             for reference in pending:
                 ray.cancel(reference, force=True)
 
 
-def _outcome(ray: Any, reference: Any, index: int, retries: int) -> Event:
+def _outcome(ray: Any, reference: Any, index: int, retries: int, watch: Watch) -> None:
     try:
         kind, value = ray.get(reference)
     except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.OutOfMemoryError) as death:
-        return Failed(index, f"its process died ({_first_line(death)}), {retries + 1} times")
+        watch.failed(index, f"its process died ({_first_line(death)}), {retries + 1} times")
     except ray.exceptions.RayError as problem:
-        return Failed(index, f"{type(problem).__name__}: {_first_line(problem)}")
-    return Finished(index, value) if kind == "finished" else Failed(index, value)
+        watch.failed(index, f"{type(problem).__name__}: {_first_line(problem)}")
+    else:
+        getattr(watch, kind)(index, value)
 
 
 class _News:
     """What the tasks report, as the driver hears it."""
 
-    def __init__(self, ray: Any, board: Any) -> None:
-        self.ray, self.board = ray, board
+    def __init__(self, ray: Any, board: Any, watch: Watch) -> None:
+        self.ray, self.board, self.watch = ray, board, watch
         self.asked = board.take.remote()
         self.attempts: dict[int, str] = {}
 
-    def read(self, wait: float = 0.0) -> Iterator[Event]:
-        """What has arrived. An attempt that differs from the last one of its job means that the last one died."""
+    def read(self, wait: float = 0.0) -> None:
+        """Hand on what has arrived. An attempt that differs from the last one of its job: the last one died."""
         ready, _ = self.ray.wait([self.asked], timeout=wait)
         if not ready:
             return
@@ -85,11 +84,11 @@ class _News:
         for index, token, units, resumed in messages:
             if self.attempts.get(index) != token:
                 if index in self.attempts:
-                    yield Died(index, "its process or node died")
+                    self.watch.died(index, "its process or node died")
                 self.attempts[index] = token
-                yield Started(index)
+                self.watch.started(index)
             if units:
-                yield Ticked(index, units, resumed)
+                self.watch.ticked(index, units, resumed)
 
 
 class _Board:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 
-from lpm.sweeps.events import Died, Event, Failed, Finished, Started, Ticked
 from lpm.sweeps.job import Function, Job, Result, clean, finish, load_result
-from lpm.sweeps.local import Crew, run_local
+from lpm.sweeps.local import WorkerPool, run_local
 from lpm.sweeps.lock import BusyError, exclusive
-from lpm.sweeps.progress import Bar, Tally
+from lpm.sweeps.progress import Bar, WorkDone
 from lpm.sweeps.ray import connection, run_ray
 
 LOCK = ".sweep.lock"
@@ -27,14 +27,15 @@ def run_jobs(
     console: Console,
     ray: str | None = None,
     retries: int = 2,
-    crew: Crew | None = None,
-) -> tuple[list[Result], list[str]]:
-    """Run what is not finished, with `function(settings, tick, scratch)`; return all results and what failed.
+    pool: WorkerPool | None = None,
+) -> tuple[dict[Path, Result], list[str]]:
+    """Run what is not finished, with `function(task, tick, scratch)`; return all results by their files, and what
+    failed, in words.
 
     An exception in the function is a failure: it is reported and does not stop the others. A job whose process dies is
     run again, `retries` times at most. Ctrl-C stops the workers; what is finished stays. `workers` is the number of
     local processes. With `ray` they are tasks: "local" starts Ray on this machine with `workers` CPUs; "auto" or an
-    address joins a running cluster, whose CPUs decide how many run at once. `crew` are local workers to use instead of
+    address joins a running cluster, whose CPUs decide how many run at once. `pool` are local workers to use instead of
     new ones, see `kept`.
     """
     if workers < 1:
@@ -47,20 +48,27 @@ def run_jobs(
         raise ValueError(f"expected one result file per job, but {double} belongs to several")
     failures: list[str] = []
     with ExitStack() as stack:
-        unfinished = [job for job in jobs if load_result(job) is None]
+        results = {job.path: result for job in jobs if (result := load_result(job)) is not None}
+        unfinished = [job for job in jobs if job.path not in results]
         for folder in sorted({job.path.parent for job in unfinished}):
             folder.mkdir(parents=True, exist_ok=True)  # a folder that cannot be written is noticed now, not in hours
             _lock(stack, folder)
         # asked again: another sweep may have finished some before it gave the lock back
-        todo = [job for job in unfinished if load_result(job) is None]
+        results |= {job.path: result for job in unfinished if (result := load_result(job)) is not None}
+        todo = [job for job in unfinished if job.path not in results]
         for job in jobs:
-            if job not in todo:
+            if job.path in results:
                 clean(job)
         if todo:
-            with nullcontext(crew) if crew is not None or ray is not None else Crew(workers) as members:
-                failures = _run(todo, _events(todo, function, members, ray, workers, retries), console)
-    results = [result for job in jobs if (result := load_result(job)) is not None]
-    return results, failures
+            sweep = _Sweep(todo, console)
+            with sweep.bar:
+                if ray is not None:
+                    run_ray(todo, function, ray, workers, retries, sweep)
+                else:
+                    with WorkerPool(workers) if pool is None else nullcontext(pool) as members:
+                        run_local(todo, function, members, retries, sweep)
+            results, failures = {**results, **sweep.results}, sweep.failures
+    return {path: results[path] for path in paths if path in results}, failures
 
 
 def _lock(stack: ExitStack, folder: Path) -> None:
@@ -71,50 +79,49 @@ def _lock(stack: ExitStack, folder: Path) -> None:
 
 
 @contextmanager
-def kept(workers: int, ray: str | None) -> Iterator[Crew | None]:
-    """Start processes once for several sweeps: give what this yields to `run_jobs` as `crew`."""
+def kept(workers: int, ray: str | None) -> Iterator[WorkerPool | None]:
+    """Start processes once for several sweeps: give what this yields to `run_jobs` as `pool`."""
     if ray is None:
-        with Crew(workers) as crew:
-            yield crew
+        with WorkerPool(workers) as pool:
+            yield pool
     else:
         with connection(ray, workers):
             yield None
 
 
-def _run(todo: Sequence[Job], events: Generator[Event, None, None], console: Console) -> list[str]:
-    tally = Tally([job.units for job in todo])
-    failures: list[str] = []
-    with Bar(tally, console) as bar, closing(events):
-        for event in events:
-            match event:
-                case Started(index):
-                    tally.start(index)
-                case Ticked(index, units, resumed):
-                    tally.tick(index, units, resumed)
-                case Died(index, reason):
-                    bar.say(f"[yellow]again[/yellow] {escape(todo[index].name)}: {escape(reason)}")
-                case Finished(index, content):
-                    tally.close(index)
-                    try:
-                        finish(todo[index], content)
-                    except OSError as problem:
-                        _fail(failures, bar, todo[index], f"its result cannot be written: {problem}")
-                case Failed(index, reason):
-                    tally.close(index)
-                    _fail(failures, bar, todo[index], reason)
-            bar.refresh()
-    return failures
+class _Sweep:
+    """Shows what happens, writes what finishes to its file and keeps it."""
 
+    def __init__(self, jobs: Sequence[Job], console: Console) -> None:
+        self.jobs = jobs
+        self.work = WorkDone([job.units for job in jobs])
+        self.bar = Bar(self.work, console)
+        self.results: dict[Path, Result] = {}
+        self.failures: list[str] = []
 
-def _fail(failures: list[str], bar: Bar, job: Job, reason: str) -> None:
-    failures.append(f"{job.name}: {reason}")
-    bar.say(f"[red]failed[/red] {escape(failures[-1])}")
+    def started(self, index: int) -> None:
+        self.work.start(index)
 
+    def ticked(self, index: int, units: int, resumed: bool) -> None:
+        self.work.tick(index, units, resumed)
+        self.bar.refresh()
 
-def _events(
-    todo: Sequence[Job], function: Function, crew: Crew | None, ray: str | None, workers: int, retries: int
-) -> Generator[Event, None, None]:
-    if crew is None:
-        yield from run_ray(todo, function, ray or "local", workers, retries)
-    else:
-        yield from run_local(todo, function, crew, retries)
+    def died(self, index: int, reason: str) -> None:
+        self.bar.say(f"[yellow]again[/yellow] {escape(self.jobs[index].name)}: {escape(reason)}")
+
+    def finished(self, index: int, content: bytes) -> None:
+        job = self.jobs[index]
+        self.work.close(index)
+        try:
+            finish(job, content)
+            self.results[job.path] = json.loads(content)
+        except OSError as problem:
+            self.failed(index, f"its result cannot be written: {problem}")
+
+    def failed(self, index: int, reason: str) -> None:
+        self.work.close(index)
+        self.failures.append(f"{self.jobs[index].name}: {reason}")
+        self.bar.say(f"[red]failed[/red] {escape(self.failures[-1])}")
+
+    def waiting(self) -> None:
+        self.bar.refresh()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lpm.theory import noise
+from lpm.theory.limits import demo
 from lpm.theory.linear import (
     Gaussian,
     LinearRegression,
@@ -15,10 +16,9 @@ from lpm.theory.linear import (
     realised_gain,
     retrospective_gain,
 )
-from lpm.theory.mismatch import demo
+from lpm.theory.noise import geometric_errors, mean_lag, tabular_rewards
 from lpm.theory.result import CheckResult, Effort, Section
 from lpm.theory.stream import ONE_DIM, Learner, World
-from lpm.theory.tabular import geometric_errors, mean_lag, tabular_rewards
 
 # methods table: D, E[log MSE/sigma^2], std, exp-form mean / sigma^2
 NOISE_TABLE = (

@@ -7,30 +7,23 @@ import numpy as np
 from lpm.theory import limits
 from lpm.theory.grid import RegressionGrid
 from lpm.theory.linear import random_regression
-from lpm.theory.mismatch import constant_prediction
 from lpm.theory.result import CheckResult, Effort, Section
-from lpm.theory.surrogate import jeffreys_constant, jeffreys_log_marginal, joint_information_gain
-from lpm.theory.theorems import random_grids, random_member, theorem1, theorem2
-
-
-def example_cell() -> RegressionGrid:
-    """One cell, a bell-shaped grid prior over its mean, four outcomes: the running example."""
-    theta = np.linspace(-3.0, 3.0, 61)
-    bell = np.exp(-0.5 * theta**2)
-    return RegressionGrid(theta, bell / bell.sum(), np.zeros(4), np.array([1.1, 2.9, 2.3, 1.7]), constant_prediction)
+from lpm.theory.theorems import (
+    jeffreys_constant,
+    jeffreys_log_marginal,
+    joint_information_gain,
+    random_grids,
+    random_member,
+    theorem1,
+    theorem2,
+)
 
 
 def random_cell(rng: np.random.Generator) -> RegressionGrid:
     """A cell with a random grid, prior and data set."""
     points, samples = int(rng.integers(2, 30)), int(rng.integers(1, 40))
     outcomes = rng.normal(rng.normal(), 10.0 ** rng.uniform(-1.0, 1.0), size=samples)
-    return RegressionGrid(
-        rng.standard_normal(points),
-        rng.dirichlet(np.ones(points)),
-        np.zeros(samples),
-        outcomes,
-        constant_prediction,
-    )
+    return limits.cell(rng.standard_normal(points), rng.dirichlet(np.ones(points)), outcomes)
 
 
 def check_models(effort: Effort) -> list[CheckResult]:
@@ -47,7 +40,7 @@ def check_models(effort: Effort) -> list[CheckResult]:
         section.equal("grid: KL(post||prior) = E_post[l] - log p(D), largest gap", 0, np.abs(gap).max(), 1e-10),
         section.equal(f"regression: the same, {effort.regressions} problems, largest gap", 0, linear_gap, 1e-9),
     ]
-    model = example_cell()
+    model = limits.bell_cell(np.array([1.1, 2.9, 2.3, 1.7]))
     for name, estimate in model.estimates().items():
         terms = theorem1(model.grid(), estimate.log_mse)
         checks.append(
@@ -128,7 +121,7 @@ def check_surrogate() -> list[CheckResult]:
                 1e-10,
             )
         )
-    model = example_cell()
+    model = limits.bell_cell(np.array([1.1, 2.9, 2.3, 1.7]))
     joint = joint_information_gain(model, np.linspace(-15.0, 60.0, 20_001))
     checks.append(
         section.equal(

@@ -10,7 +10,7 @@ from collections import deque
 
 import numpy as np
 
-from lpm.theory._types import FloatArray, IntArray
+from lpm.theory.grid import FloatArray, IntArray
 from lpm.theory.linear import realised_gain
 from lpm.theory.noise import BiasPayout, log_error_mean
 from lpm.theory.stream import Belief, BonusFactory, Learner, World

@@ -12,9 +12,7 @@ import numpy as np
 from lpm.files import write_atomic
 from lpm.theory import limits, noise
 from lpm.theory.exact_bonuses import exact_factories
-from lpm.theory.mismatch import demo
 from lpm.theory.stream import ONE_DIM, TARGETS, Correlation, run_stream
-from lpm.theory.tabular import mean_lag, tabular_rewards
 from lpm.theory.theorems import Theorem1, random_grids, theorem1
 
 if TYPE_CHECKING:
@@ -164,18 +162,18 @@ def draw_queue(path: Path) -> Path:
     falling = -np.arange(40.0)
     left.plot(
         versions,
-        [mean_lag(int(c), per_cycle) for c in capacities],
+        [noise.mean_lag(int(c), per_cycle) for c in capacities],
         color=BLUE,
         label="(m+1)(1 − m/2K), m = ⌊K⌋",
     )
     left.plot(versions, np.maximum(1.0, (versions + 1) / 2), color=ORANGE, linestyle="--", label="(K+1)/2")
-    simulated = [tabular_rewards(falling, int(c), per_cycle)[-1] for c in capacities[::4]]
+    simulated = [noise.tabular_rewards(falling, int(c), per_cycle)[-1] for c in capacities[::4]]
     left.plot(versions[::4], simulated, "o", color="black", ms=4, label="FIFO queue, simulated")
     left.set(xlabel="K = queue size / transitions per update", ylabel="reward / progress per update")
     left.set_title("Queue size sets the scale of the reward", loc="left")
     left.legend(frameon=False, fontsize=8)
     kinds = ("learning", "lucky", "known")
-    outcomes = [demo(kind) for kind in kinds]
+    outcomes = [limits.demo(kind) for kind in kinds]
     place = np.arange(len(kinds))
     for offset, (label, color, values) in enumerate(
         (

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from lpm.theory._types import BoolArray, FloatArray, IntArray
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 
 def expectation(log_weights: FloatArray, values: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.stats import multivariate_normal
 
-from lpm.theory._types import FloatArray
+from lpm.theory.grid import FloatArray
 
 
 @dataclass(frozen=True)

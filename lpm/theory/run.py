@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from lpm.files import write_atomic
-from lpm.theory import figures, page
-from lpm.theory.checks import all_checks
+from lpm.theory import checks_algorithm as algorithm
+from lpm.theory import checks_theorems as theorems
+from lpm.theory import figures
 from lpm.theory.exact_bonuses import exact_factories
-from lpm.theory.result import FULL, QUICK, CheckResult
-from lpm.theory.stream import FIVE_DIM, ONE_DIM, BonusFactory, Correlation, StreamConfig, measure
+from lpm.theory.result import FULL, QUICK, CheckResult, Effort
+from lpm.theory.stream import FIVE_DIM, ONE_DIM, TARGETS, BonusFactory, Correlation, StreamConfig, measure
 
+_SIGN = {"equal": "=", "at least": "≥", "at most": "≤"}
 ExtraBonuses = Callable[[StreamConfig], Mapping[str, BonusFactory]]
 """Given a stream, more bonuses to correlate on it; networks come in here."""
+
+
+def all_checks(effort: Effort = FULL) -> list[CheckResult]:
+    """Every named check with its expected and measured value, in reading order."""
+    return [
+        *theorems.check_models(effort),
+        *theorems.check_theorem1(effort),
+        *theorems.check_surrogate(),
+        *theorems.check_theorem2(effort),
+        *theorems.check_limits(),
+        *algorithm.check_noise(effort),
+        *algorithm.check_transient(),
+        *algorithm.check_queue(),
+        *algorithm.check_mismatch(effort),
+        *algorithm.check_single_samples(),
+    ]
 
 
 def run_streams(seeds: int, extra: ExtraBonuses | None = None, extra_seeds: int = 8) -> list[Correlation]:
@@ -35,8 +56,56 @@ def run(out: Path, quick: bool = False, extra: ExtraBonuses | None = None, extra
     checks = all_checks(effort)
     rows = run_streams(effort.seeds, extra, extra_seeds)
     out.mkdir(parents=True, exist_ok=True)
-    write_atomic(out / "theory_checks.json", page.checks_json(checks))
-    write_atomic(out / "theory_streams.json", page.streams_json(rows))
-    write_atomic(out / "theory_results.md", page.results_page(checks, rows))
+    write_atomic(out / "theory_checks.json", _json([{**asdict(check), "ok": check.ok} for check in checks]))
+    write_atomic(out / "theory_streams.json", _json([asdict(row) for row in rows]))
+    write_atomic(out / "theory_results.md", results_page(checks, rows))
     figures.draw_all(out, rows)
     return checks
+
+
+def _json(rows: list[dict[str, Any]]) -> bytes:
+    return (json.dumps(rows, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def stream_table(rows: Sequence[Correlation], stream: str, scope: str) -> list[str]:
+    """A Markdown table: one line per bonus, one column per target."""
+    chosen = {(r.bonus, r.target): r for r in rows if r.stream == stream and r.scope == scope}
+    lines = ["| bonus | " + " | ".join(TARGETS) + " |", "|---|" + "---|" * len(TARGETS)]
+    for bonus in dict.fromkeys(bonus for bonus, _ in chosen):
+        cells = [chosen[bonus, target] for target in TARGETS]
+        lines.append(f"| {bonus} | " + " | ".join(f"{c.mean:+.2f} [{c.low:+.2f}, {c.high:+.2f}]" for c in cells) + " |")
+    return lines
+
+
+def results_page(checks: Sequence[CheckResult], rows: Sequence[Correlation]) -> bytes:
+    """The numbers page that goes with `docs/theory.md`."""
+    passed = sum(check.ok for check in checks)
+    lines = [
+        "# Theory: the numbers",
+        "",
+        "Written by `lpm theory`. The derivations are in [theory.md](theory.md).",
+        "",
+        f"{passed} of {len(checks)} checks hold.",
+    ]
+    for section in dict.fromkeys(check.section for check in checks):
+        lines += [
+            "",
+            f"## {section}",
+            "",
+            "| | check | | expected | measured | note |",
+            "|---|---|---|---|---|---|",
+        ]
+        for check in checks:
+            if check.section == section:
+                name, note = (text.replace("|", "\\|") for text in (check.name, check.note))
+                lines.append(
+                    f"| {'✓' if check.ok else '✗'} | {name} | {_SIGN[check.relation]} | {check.expected:.6g} "
+                    f"| {check.measured:.6g} | {note} |"
+                )
+    if rows:
+        lines += ["", "## Learning streams: rank correlation with exact information gain", ""]
+        lines.append(f"Mean over {rows[0].seeds} independent streams, 95% bootstrap interval of the mean.")
+        for stream in dict.fromkeys(row.stream for row in rows):
+            for scope in dict.fromkeys(row.scope for row in rows):
+                lines += ["", f"### {stream}, {scope}", "", *stream_table(rows, stream, scope)]
+    return ("\n".join(lines) + "\n").encode()

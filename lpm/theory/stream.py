@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 from scipy.stats import rankdata
 
-from lpm.theory._types import FloatArray, IntArray
+from lpm.theory.grid import FloatArray, IntArray
 from lpm.theory.linear import expected_gain, realised_gain, retrospective_gain
 
 TARGETS = ("realised", "expected", "retrospective")

@@ -100,7 +100,7 @@ def test_the_bonus_and_mixer_of_a_loop_continue_from_their_state() -> None:
         rewards = []
         for block in blocks:
             raw = bonus.step(block)
-            rewards.append(mixer.mix(block.reward.numpy(), raw.numpy(), block.valid.numpy(), 0.0).rewards[0])
+            rewards.append(mixer.mix(block.reward.numpy(), raw.numpy(), block.valid.numpy(), 0.0).total)
             bonus.update()
         return rewards
 

@@ -16,8 +16,8 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import lpm
 import lpm.envs
+from lpm import MixerConfig
 from lpm.adapters.gymnasium import IntrinsicVectorReward
-from lpm.agents import MixerConfig
 
 PLAIN = MixerConfig(normalise="none")
 MODES = list(AutoresetMode)
@@ -192,7 +192,7 @@ def test_bad_parts_are_refused() -> None:
         IntrinsicVectorReward(tracing(continuous=True), bonus)
     with pytest.raises(ValueError, match="a linear schedule needs to know the length of the run"):
         IntrinsicVectorReward(envs, bonus, MixerConfig(schedule="linear"))
-    with pytest.raises(ValueError, match="heads=1 and episodic=True"):
+    with pytest.raises(ValueError, match="use value_heads of lpm"):
         IntrinsicVectorReward(envs, bonus, MixerConfig(heads=2))
     with pytest.raises(ValueError, match="update_every: expected an integer of at least 1, got 0"):
         IntrinsicVectorReward(envs, bonus, update_every=0)

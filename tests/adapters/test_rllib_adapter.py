@@ -20,8 +20,8 @@ from gymnasium.spaces import Box, Dict, Discrete
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lpm import MixerConfig
 from lpm.adapters._episodes import Chunk, flags, lay_out, spread
-from lpm.agents.mixer import MixerConfig
 from lpm.core import registry
 from lpm.core.spaces import Spaces
 
@@ -369,7 +369,7 @@ class OtherLearner(PPOTorchLearner):
             "expected one agent",
         ),
         (lambda: add_intrinsic(config(), "rdn"), "unknown bonus 'rdn'; did you mean rnd"),
-        (lambda: add_intrinsic(config(), "rnd", MixerConfig(heads=2)), "expected heads=1"),
+        (lambda: add_intrinsic(config(), "rnd", MixerConfig(heads=2)), "use value_heads of lpm.agents.PPO"),
         (lambda: add_intrinsic(config(), "rnd", MixerConfig(schedule="cosine")), "total_steps: expected an integer"),
         (lambda: config().learners(learner_class=IntrinsicPPOLearner).build_algo(), r"use add_intrinsic\(config\)"),
     ],

@@ -225,7 +225,7 @@ def test_an_episode_that_a_new_call_of_learn_breaks_off_is_in_no_return() -> Non
     intrinsic = IntrinsicReplayBuffer.attach(model, bonus_for(model, Constant), PLAIN, update_every=7)
     for _ in range(4):
         learn(model, 14 * ROWS - ROWS)
-    task, shaped = np.array(intrinsic.returns._recent).T
+    task, shaped = np.array(intrinsic.returns._sums.recent).T
     assert set(np.round(shaped - task)) == {3, 4, 5}
 
 

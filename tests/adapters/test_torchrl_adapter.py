@@ -18,7 +18,7 @@ from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import lpm
-from lpm.agents.mixer import MixerConfig
+from lpm import MixerConfig
 from lpm.core.spaces import Spaces
 
 with warnings.catch_warnings():
@@ -357,7 +357,7 @@ def test_split_trajectories_are_refused() -> None:
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda: IntrinsicTransform(Paying(SPACES), MixerConfig(heads=2)), "expected heads=1"),
+        (lambda: IntrinsicTransform(Paying(SPACES), MixerConfig(heads=2)), "use value_heads of lpm.agents.PPO"),
         (
             lambda: IntrinsicTransform(Paying(SPACES), MixerConfig(schedule="linear")),
             "total_steps: expected an integer",

@@ -42,6 +42,7 @@ def agent_of(
     envs = mountain_cars() if envs is None else envs
     made = None if bonus is None else bonus_for(envs, bonus)
     common: dict[str, Any] = {"total_steps": 10_000, "seed": settings.pop("seed", 0)}
+    common["policy"] = settings.pop("policy", "learnt")
     sizes = {"num_envs": ENVS, "rollout_steps": STEPS, **settings}
     if algorithm == "ppo":
         return PPO(envs, made, PPOConfig(**{"epochs": 2, "minibatches": 2, **sizes}), mixer, **common)
@@ -67,7 +68,7 @@ def test_the_bonus_has_an_effect_and_weight_zero_has_none(algorithm: str, heads:
         ("none", "none", 1.0),
         ("no", None, 1.0),
     ):
-        agent = agent_of(algorithm, bonus, mixer=MixerConfig(weight=weight, heads=heads))
+        agent = agent_of(algorithm, bonus, mixer=MixerConfig(weight=weight), value_heads=heads)
         agent.cycle()
         ends[label] = parameters(agent)
     assert not torch.equal(ends["one"], ends["zero"])
@@ -120,11 +121,11 @@ def test_the_global_random_state_is_left_alone() -> None:
 @pytest.mark.parametrize("name", ["lpm", "rnd", "ngu", "etd"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_state_dict_holds_everything(algorithm: str, name: str) -> None:
-    agent = agent_of(algorithm, name, mixer=MixerConfig(heads=2, episodic=False))
+    agent = agent_of(algorithm, name, value_heads=2, episodic_bonus=False)
     run(agent, 3)
     state = copy.deepcopy(agent.state_dict())
     expected = run(agent, 2)
-    other = agent_of(algorithm, name, mixer=MixerConfig(heads=2, episodic=False), seed=9)
+    other = agent_of(algorithm, name, value_heads=2, episodic_bonus=False, seed=9)
     other.load_state_dict(state)
     assert run(other, 2) == expected
     assert torch.equal(parameters(agent), parameters(other))
@@ -139,8 +140,8 @@ def test_a_state_of_another_agent_is_refused() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_the_random_bonus_acts_uniformly_and_learns_nothing(algorithm: str) -> None:
-    agent = agent_of(algorithm, "random")
+def test_a_uniform_policy_acts_uniformly_and_learns_nothing(algorithm: str) -> None:
+    agent = agent_of(algorithm, "none", policy="uniform")
     before = parameters(agent)
     metrics = run(agent, 3)[-1]
     assert torch.equal(before, parameters(agent))
@@ -214,7 +215,7 @@ def test_nan_loss_names_the_module_and_leaves_the_parameters_finite() -> None:
 def test_a_nan_loss_stops_before_the_optimiser_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = agent_of("a2c")
     nan = torch.tensor(float("nan"))
-    monkeypatch.setattr(agent.policy.choose, "log_prob", lambda policy, choice: (policy.sum(-1) * nan, policy.sum(-1)))
+    monkeypatch.setattr(agent.policy.actions, "log_prob", lambda policy, choice: (policy.sum(-1) * nan, policy.sum(-1)))
     before = parameters(agent)
     with pytest.raises(NonFiniteError, match=r"policy \(policy loss\) is nan at step 64"):
         agent.cycle()

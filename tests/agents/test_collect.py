@@ -11,8 +11,8 @@ from gymnasium.vector import AutoresetMode
 
 import lpm.envs  # noqa: F401
 from lpm.agents.collect import Block, Collector
-from lpm.agents.errors import NonFiniteError
 from lpm.agents.policy import ActorCritic, NetworkConfig
+from lpm.core.errors import NonFiniteError
 from lpm.core.spaces import Spaces
 
 MODES = list(AutoresetMode)
@@ -75,7 +75,7 @@ def test_episode_returns_and_lengths(mode: AutoresetMode) -> None:
     for _ in range(3):
         collector.collect(policy, generator)
     # episode k of environment 0 pays 100k + 1, 100k + 2, 100k + 3
-    assert list(collector.recent)[:3] == [(6.0, 3), (306.0, 3), (606.0, 3)]
+    assert list(collector.sums.recent)[:3] == [(6.0, 3), (306.0, 3), (606.0, 3)]
 
 
 def test_the_three_modes_see_the_same_transitions_of_a_native_environment() -> None:
@@ -121,7 +121,7 @@ def test_state_round_trip_is_exact() -> None:
     assert torch.equal(expected.choice, got.choice)
     np.testing.assert_array_equal(expected.valid, got.valid)
     np.testing.assert_array_equal(collector.visits, other.visits)
-    assert collector.recent == other.recent
+    assert collector.sums.recent == other.sums.recent
 
 
 def test_without_saved_state_new_episodes_begin() -> None:

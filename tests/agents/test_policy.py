@@ -9,14 +9,14 @@ import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from torch.distributions import Categorical, Normal
 
-from lpm.agents.policy import ActorCritic, Chooser, NetworkConfig
+from lpm.agents.policy import ActionDistribution, ActorCritic, NetworkConfig
 from lpm.core.spaces import Spaces
 
 VECTOR = Box(-1, 1, (3,), np.float32)
 
 
-def chooser(action: Any) -> Chooser:
-    return Chooser(Spaces(VECTOR, action))
+def chooser(action: Any) -> ActionDistribution:
+    return ActionDistribution(Spaces(VECTOR, action))
 
 
 def test_categorical_equals_torch_distributions() -> None:

@@ -18,7 +18,6 @@ SMALL: dict[str, dict[str, Any]] = {
     "ngu": {"features": 8, "rnd_features": 8, "hidden": (16,), "memory_size": 64, "epochs": 1},
     "none": {},
     "noveld": {"features": 8, "hidden": (16,), "memory_size": 64, "epochs": 1},
-    "random": {},
     "re3": {"features": 8, "hidden": (16,)},
     "ride": {"features": 8, "hidden": (16,), "model_hidden": (8,), "memory_size": 64, "epochs": 1},
     "bayes_gain": {"features": 16, "state": 8},

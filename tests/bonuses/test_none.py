@@ -1,4 +1,4 @@
-"""The references that pay nothing."""
+"""The reference that pays nothing."""
 
 import pytest
 import torch
@@ -11,12 +11,16 @@ from lpm.core.spaces import Spaces
 SPACES = Spaces(Box(-1.0, 1.0, (3,)), Discrete(2))
 
 
-@pytest.mark.parametrize(("name", "uniform"), [("none", False), ("random", True)])
-def test_pays_nothing_and_says_how_to_act(name: str, uniform: bool) -> None:
-    bonus = lpm.make(name, SPACES, num_envs=3)
+def test_pays_nothing() -> None:
+    bonus = lpm.make("none", SPACES, num_envs=3)
     assert torch.equal(bonus.step(random_block(SPACES)), torch.zeros(8, 3))
     assert bonus.update() == {}
-    assert bonus.uniform_policy is uniform
+
+
+def test_random_actions_are_a_policy() -> None:
+    assert "random" not in lpm.names()
+    with pytest.raises(ValueError, match=r"'random' is no bonus any more: random actions are a policy; use `lpm train"):
+        lpm.make("random", SPACES)
 
 
 def test_it_follows_its_device() -> None:

@@ -29,6 +29,14 @@ def test_make_loads_nothing_heavy() -> None:
     assert "lpm.bonuses.lpm" in after
 
 
+@pytest.mark.parametrize("adapter", ["gymnasium", "sb3"])
+def test_an_adapter_loads_no_agent(adapter: str) -> None:
+    if adapter == "sb3":
+        pytest.importorskip("stable_baselines3")
+    after = loaded_after(f"import lpm.adapters.{adapter}")
+    assert not [module for module in after if module.startswith(("lpm.agents", "lpm.envs", "lpm.runs"))]
+
+
 def test_public_names() -> None:
     assert set(dir(lpm)) == set(lpm.__all__)
     for name in lpm.__all__:

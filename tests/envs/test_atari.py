@@ -17,10 +17,9 @@ import lpm.envs  # noqa: F401
 
 pytest.importorskip("ale_py")
 
-from lpm.envs import atari_games
+from lpm.envs import atari_ram
 from lpm.envs.atari import AtariNativeVector, noise_screen
-from lpm.envs.atari_games import MONTEZUMA, cell_of, rom_name, rooms_of
-from lpm.envs.atari_ram import AtariRamVector, area_matrix
+from lpm.envs.atari_ram import MONTEZUMA, AtariRamVector, area_matrix, cell_of, rom_name, rooms_of
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 32, 32, 3), dtype=np.uint8)
 FRAMES = noise_screen(IMAGES, "tile").frames(np.arange(5))
@@ -177,7 +176,7 @@ def test_bad_input_says_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
         env.step(np.array([0]))
     monkeypatch.setattr("ale_py.roms.get_rom_path", lambda name: None)
     with pytest.raises(ValueError, match=r"ROM of 'pong' is missing.*lpm-exploration\[atari\]"):
-        atari_games.rom_path("pong")
+        atari_ram.rom_path("pong")
     monkeypatch.setitem(sys.modules, "ale_py", None)
     with pytest.raises(ImportError, match=r'pip install "lpm-exploration\[atari\]"'):
         rom_name("pong")

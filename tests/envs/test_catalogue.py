@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +16,17 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import lpm.envs
-from lpm.envs import drawing, reference
-from lpm.envs.catalogue import EnvEntry, find_env, list_envs, render_strip, render_strips
-from lpm.envs.reference import run_all, run_reference, table
+from lpm.envs import drawing
+from lpm.envs.catalogue import find_env, list_envs, render_strip, render_strips
+from lpm.files import png_bytes
+
+_SPEC = importlib.util.spec_from_file_location(
+    "random_policy", Path(__file__).parents[2] / "benchmarks" / "random_policy.py"
+)
+assert _SPEC is not None
+assert _SPEC.loader is not None
+reference = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(reference)
 
 LIGHT = ["mountain_car", "mountain_car_idle", "mountain_car_noise", "lava_crossing"]
 
@@ -49,33 +58,32 @@ def test_strips_show_the_noise(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
-def _light_entry() -> EnvEntry:
-    return replace(find_env("mountain_car_noise"), steps=3_000, num_envs=2)
-
-
-def test_reference_counts_real_steps_only() -> None:
-    result = run_reference(_light_entry(), seed=1)
-    assert result == run_reference(_light_entry(), seed=1)
+def test_reference_counts_real_steps_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reference.rows_and_steps(find_env("lava_crossing")) == (16, 50_000)
+    lava = reference.run_reference(find_env("lava_crossing"), seed=0, steps=2_000)
+    assert 0 <= lava["success_rate"] < 0.1
+    assert lava["episodes"] > 10
+    monkeypatch.setattr(reference, "rows_and_steps", lambda entry: (2, 3_000))
+    entry = find_env("mountain_car_noise")
+    result = reference.run_reference(entry, seed=1)
+    assert result == reference.run_reference(entry, seed=1)
     assert 3_000 <= result["steps"] < 3_002
     assert result["episodes"] == 2
     assert 0.45 < result["noise_share"] < 0.55
     assert result["curve"] == sorted(result["curve"])
     assert result["curve"][-1] == result["cells"] <= result["num_cells"] == 100
-    lava = run_reference(replace(find_env("lava_crossing"), steps=2_000), seed=0)
-    assert 0 <= lava["success_rate"] < 0.1
-    assert lava["episodes"] > 10
 
 
 def test_reference_writes_files_once_and_makes_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reference, "find_env", lambda name: replace(find_env(name), steps=300))
-    run_all(tmp_path, ["mountain_car"], seeds=2)
+    monkeypatch.setattr(reference, "rows_and_steps", lambda entry: (1, 300))
+    reference.run_all(tmp_path, ["mountain_car"], seeds=2)
     paths = sorted(tmp_path.iterdir())
     assert [path.name for path in paths] == ["mountain_car_seed0.json", "mountain_car_seed1.json"]
     times = [path.stat().st_mtime_ns for path in paths]
-    run_all(tmp_path, ["mountain_car"], seeds=2)
+    reference.run_all(tmp_path, ["mountain_car"], seeds=2)
     assert times == [path.stat().st_mtime_ns for path in paths]
     cells = [json.loads(path.read_text())["cells"] for path in paths]
-    assert f"| `mountain_car` | 300 × 2 | {np.mean(cells):.1f} ±" in table(tmp_path)
+    assert f"| `mountain_car` | 300 × 2 | {np.mean(cells):.1f} ±" in reference.table(tmp_path)
 
 
 @settings(max_examples=20, deadline=None)
@@ -84,7 +92,7 @@ def test_png_files_hold_the_picture(picture: Any) -> None:
     image = pytest.importorskip("PIL.Image")
     import io
 
-    np.testing.assert_array_equal(np.asarray(image.open(io.BytesIO(drawing.png_bytes(picture)))), picture)
+    np.testing.assert_array_equal(np.asarray(image.open(io.BytesIO(png_bytes(picture)))), picture)
 
 
 def test_drawing_stays_inside_the_picture() -> None:

@@ -11,17 +11,18 @@ if importlib.util.find_spec("miniworld") is None:  # importing it here would ope
 
 from lpm.envs.maze import NMazeVector
 from lpm.envs.maze_geometry import wall_segments
+from lpm.envs.maze_miniworld import MiniworldMaze
 
 POLICY = (0.15, 0.15, 0.5, 0.1, 0.1)
 
 
 @pytest.fixture(scope="module")
 def theirs():
-    return NMazeVector(3, width=80, height=60, sticky=0.25, backend="miniworld")
+    return MiniworldMaze(3, width=80, height=60, sticky=0.25)
 
 
 def test_same_walls(theirs):
-    walls = theirs._backend.world.wall_segs[:, :, [0, 2]].reshape(-1, 4)
+    walls = theirs.world.wall_segs[:, :, [0, 2]].reshape(-1, 4)
     assert sorted(walls.tolist()) == sorted(wall_segments().tolist())
 
 

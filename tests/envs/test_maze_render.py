@@ -9,7 +9,7 @@ pytest.importorskip("numba")
 
 from lpm.envs.maze_geometry import NOISE_WALL, WALLS, Material
 from lpm.envs.maze_render import MazeRenderer
-from lpm.envs.maze_textures import mipmaps, texture
+from lpm.envs.maze_scene import mipmaps, texture
 
 HEIGHT, WIDTH = 60, 80
 POSES = np.array(

@@ -2,8 +2,7 @@ import math
 
 import pytest
 
-from lpm.experiments.two_arms import ArmCurves, run, summarise
-from lpm.report.two_arms import table_rows
+from lpm.experiments.two_arms import ArmCurves, run, summarise, table_rows
 
 
 def test_forward_error_keeps_paying_for_noise_and_lpm_does_not() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,10 +95,12 @@ def test_opens_without_an_error_and_draws_everything(browser: Browser, path: Pat
     assert browser.js("return document.documentElement.dataset.ready") == "true"
     assert browser.driver.get_log("browser") == []
     charts = browser.count("figure.chart")
-    assert charts == browser.count("figure.chart svg.plot") == 8
+    assert charts == browser.count("figure.chart svg.plot") == 9
     first = f"{SECTION} .pane[data-kind=curves]:not([hidden]) figure.chart:first-child"
     assert browser.count(f"{first} path.line") == 9
     assert browser.count(f"{first} polygon.band") == 9
+    assert browser.count(f"{first} path.line.grey") == 4
+    browser.click(f"{SECTION} details.fold:not([open]):has(canvas) summary")
     assert all("NaN" not in line.get_attribute("d") for line in browser.all("path.line"))
     pixels = (
         "const c = document.querySelector('canvas.heat'); return c.getContext('2d').getImageData(5, 5, 1, 1).data[3]"
@@ -105,18 +108,51 @@ def test_opens_without_an_error_and_draws_everything(browser: Browser, path: Pat
     assert browser.js(pixels) == 255
 
 
-def test_a_method_can_be_hidden_and_shown(browser: Browser, path: Path) -> None:
+def test_a_method_can_be_coloured_hidden_and_shown(browser: Browser, path: Path) -> None:
     browser.open(path)
     lines = f"{SECTION} figure.chart path.line[data-method=rnd]"
     button = f"{SECTION} .legend button[data-method=rnd]"
+    assert browser.count(lines) == browser.count(f"{lines}.grey") == 5
+    assert browser.one(button).get_attribute("aria-pressed") == "mixed"
+    browser.click(button)
     assert browser.count(lines) == 5
+    assert browser.count(f"{lines}.grey") == 0
+    assert browser.one(button).get_attribute("aria-pressed") == "true"
     browser.click(button)
     assert browser.count(lines) == 0
     assert browser.one(button).get_attribute("aria-pressed") == "false"
     assert browser.count(f"{SECTION} path.line[data-method=lpm]") == 5
+    browser.click("button.folds")
     assert not browser.one(f"{SECTION} .maps figure[data-method=rnd]").is_displayed()
+    assert browser.one(f"{SECTION} .maps figure[data-method=lpm]").is_displayed()
     browser.click(button)
-    assert browser.count(lines) == 5
+    assert browser.count(lines) == browser.count(f"{lines}.grey") == 5
+
+
+def test_what_is_touched_gets_its_colour(browser: Browser, path: Path) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    browser.open(path)
+    line = f"{SECTION} .pane[data-kind=curves]:not([hidden]) path.line[data-method=rnd]"
+    colour = "return getComputedStyle(document.querySelector(arguments[0])).stroke"
+    faded = browser.js(colour, line)
+    button = browser.one(f"{SECTION} .legend button[data-method=rnd]")
+    browser.js("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", button)
+    ActionChains(browser.driver).move_to_element(button).perform()
+    assert browser.js(colour, line) != faded
+    ActionChains(browser.driver).move_to_element(browser.one(f"{SECTION} h2")).perform()
+    assert browser.js(colour, line) == faded
+
+
+def test_the_ranking_is_the_first_thing(browser: Browser, path: Path) -> None:
+    browser.open(path, width=1400)
+    assert browser.one("main section").get_attribute("id") == "ranking"
+    assert browser.one("#ranking h2").text == "LPM comes first"
+    bars = browser.all("#ranking figure.chart g[data-method]")
+    assert len(bars) == 9
+    assert bars[0].get_attribute("data-method") == "lpm"
+    assert browser.js("return document.querySelector('#ranking figure.chart').getBoundingClientRect().top") < 600
+    assert "the worst method is 0 and the best is 1" in browser.one("#ranking > p.soft").text
 
 
 def test_log_scale(browser: Browser, path: Path) -> None:
@@ -188,22 +224,61 @@ def test_light_and_dark(browser: Browser, path: Path) -> None:
     browser.js("localStorage.clear()")
 
 
-@pytest.mark.parametrize("width", [320, 390, 768])
-def test_no_sideways_scrolling(browser: Browser, path: Path, width: int) -> None:
+CUT_TABLES = "return [...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth + 1).length"
+CUT_LABELS = """
+return [...document.querySelectorAll('svg.plot')].flatMap((plot) => {
+  const box = plot.getBoundingClientRect();
+  return box.width === 0 ? [] : [...plot.querySelectorAll('text')].filter((text) => {
+    const own = text.getBoundingClientRect();
+    return own.left < box.left - 1 || own.right > box.right + 1 || text.textContent.endsWith('…');
+  }).map((text) => text.textContent);
+})"""
+
+
+@pytest.mark.parametrize("width", [320, 390, 500, 768, 800, 1000, 1400])
+def test_nothing_is_cut_off_at_any_width(browser: Browser, path: Path, width: int) -> None:
     browser.open(path, width=width)
+    browser.click("button.folds")
+    assert browser.count("details.fold:not([open])") == 0
     assert browser.js("return document.documentElement.scrollWidth") <= width
+    assert browser.js(CUT_TABLES) == 0
+    assert browser.js(CUT_LABELS) == []
 
 
-def test_print_shows_everything_and_no_controls(browser: Browser, path: Path) -> None:
+def test_sections_fold(browser: Browser, path: Path) -> None:
     browser.open(path)
+    assert browser.one(f"{SECTION} .legend").is_displayed()
+    assert not browser.one(f"{SECTION} table.claims").is_displayed()
+    browser.click("button.folds")
+    assert browser.one(f"{SECTION} table.claims").is_displayed()
+    assert browser.one("button.folds").text == "Close all"
+    browser.click("button.folds")
+    assert not browser.one(f"{SECTION} .legend").is_displayed()
+
+
+def test_print_shows_what_is_open_and_no_controls(browser: Browser, path: Path) -> None:
+    browser.open(path)
+    opened = browser.count("details[open]")
     pdf = base64.b64decode(browser.driver.execute_cdp_cmd("Page.printToPDF", {})["data"])
     assert pdf.startswith(b"%PDF")
+    assert pages_of(pdf) <= 5
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    assert all(pane.is_displayed() for pane in browser.all(".pane"))
-    assert not any(bar.is_displayed() for bar in browser.all("nav.bar, .controls"))
+    assert browser.one(f"{SECTION} .pane[data-kind=scores]").is_displayed()
+    assert not any(bar.is_displayed() for bar in browser.all("nav.bar, .controls, details.fold:not([open])"))
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-    # printing opened what was folded, and closed it again
-    assert browser.count("details[open]") == 0
+    assert browser.count("details[open]") == opened
+
+
+def pages_of(pdf: bytes) -> int:
+    return len(re.findall(rb"/Type\s*/Page\b", pdf))
+
+
+def test_a_page_of_eight_experiments_prints_on_less_than_twenty_sheets(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "eight.html"
+    write_page(page, [analyse(dataclasses.replace(mountain_car(), name=f"experiment {i}")) for i in range(8)])
+    browser.open(page)
+    pdf = base64.b64decode(browser.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
+    assert 5 < pages_of(pdf) < 20
 
 
 def test_nothing_is_requested(browser: Browser, path: Path) -> None:

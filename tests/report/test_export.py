@@ -10,9 +10,10 @@ import numpy as np
 from synthetic_evidence import hostile, mountain_car
 
 from lpm.experiments.evidence import Heatmap
-from lpm.report import export as drawing
+from lpm.report import figures as drawing
 from lpm.report.analysis import analyse
 from lpm.report.export import claims_csv, export, latex, latex_table, markdown_scores, scores_csv
+from lpm.report.families import looks
 
 
 def rows(text: str) -> list[dict[str, str]]:
@@ -120,7 +121,7 @@ def test_long_names_of_scores_do_not_run_into_each_other():
     metric = next(iter(evidence.metrics))
     long = "steps until the bonus stays below 5 % of its first value (never: all)"
     analysis = analyse(dataclasses.replace(evidence, metrics={**evidence.metrics, metric: long}))
-    figure = drawing._strips(analysis, metric, {"lpm": 0, "ensemble": 1})
+    figure = drawing.draw_scores(analysis, metric, looks(["lpm", "ensemble"]))
     figure.draw_without_rendering()
     boxes = sorted((axis.xaxis.label.get_window_extent() for axis in figure.axes), key=lambda box: box.x0)
     assert boxes[0].x1 < boxes[1].x0
@@ -130,7 +131,7 @@ def test_long_names_of_scores_do_not_run_into_each_other():
 def test_heat_maps_have_a_row_per_condition_and_tell_walls_from_what_nobody_visited():
     visits = np.array([[np.nan, 0.0, 3.0]])
     maps = tuple(Heatmap(c, m, visits) for m in ("lpm", "ensemble") for c in ("deterministic", "stochastic"))
-    figure = drawing._heatmaps(analyse(dataclasses.replace(mountain_car(methods=2), heatmaps=maps)))
+    figure = drawing.draw_heatmaps(analyse(dataclasses.replace(mountain_car(methods=2), heatmaps=maps)))
     figure.draw_without_rendering()
     shown = [axis for axis in figure.axes if axis.get_title()]
     places = {axis.get_title(): axis.get_subplotspec() for axis in shown}

@@ -13,10 +13,11 @@ import pytest
 from synthetic_evidence import hostile, mountain_car, png
 
 from lpm.experiments.evidence import Curve, Frame, Heatmap
-from lpm.report import html_sections
+from lpm.report import html
 from lpm.report.analysis import analyse
+from lpm.report.charts import Payload, shrink, usable
+from lpm.report.families import FAMILIES, RECOMMENDED, STYLES, family_of, looks
 from lpm.report.html import page, write_page
-from lpm.report.html_data import Payload, shrink, slots, usable
 
 
 class Tree(HTMLParser):
@@ -65,9 +66,10 @@ def test_structure(plain):
     assert len(ids) == len(set(ids))
     assert {"summary", "mountain-car-desk", "data"} <= set(ids)
     links = {a["href"] for a in tree.all("a")}
-    assert links == {"#summary", "#mountain-car-desk"}
+    assert links == {"#ranking", "#summary", "#mountain-car-desk"}
     words = " ".join(tree.words)
     for expected in (
+        "LPM leads: ", "by all seeds together", "Every number is per seed",
         "Table 2 · desk scale · 5 seeds", "MountainCar with a noisy action", "91.22 ± 2.04", "LPM beats NGU",
         "no runs of ngu", "How the verdicts are reached", "Over all conditions", "Where the agents went",
         "mixer.weight", "2.13.0", "half of it is missing", "runs/stochastic/eme/seed_4.json", "drop (%)",
@@ -175,17 +177,42 @@ def test_a_full_page_stays_small():
 
 
 def test_too_many_frames_are_left_out_and_counted(monkeypatch):
-    monkeypatch.setattr(html_sections, "FRAME_BYTES", len(png()) + 1)
+    monkeypatch.setattr(html, "FRAME_BYTES", len(png()) + 1)
     text = page([analyse(mountain_car())])
     assert len(Tree(text).all("img")) == 1
     assert "1 more left out" in text
 
 
 def test_methods_keep_their_look():
-    assert slots(["none", "x", "lpm"])["lpm"] == slots(["lpm", "rnd"])["lpm"] == 0
-    many = slots([f"m{i}" for i in range(20)] + ["lpm"])
-    assert len(set(many.values())) == 21
-    assert max(slots(f"m{i}" for i in range(100)).values()) < 24
+    assert looks(["none", "x", "lpm"])["lpm"] == looks(["lpm", "rnd"])["lpm"]
+    many = looks(f"lpm-{i}" for i in range(len(STYLES)))
+    assert len(set(many.values())) == len(STYLES)
+    assert {look.family for look in looks(["x", "none", "rnd", "icm", "ensemble", "lpm-slow", "lgn"]).values()} == set(
+        FAMILIES
+    )
+    assert len(looks(f"m{i}" for i in range(100))) == 100
+
+
+def test_the_recommended_bonus_is_first_and_alone_in_its_hue():
+    base = mountain_car(methods=3)
+    renamed = {"lpm": "lpm", "ensemble": "ensemble", "rnd": RECOMMENDED}
+    ours = tuple(dataclasses.replace(s, method=renamed[s.method]) for s in base.scores)
+    lines = tuple(dataclasses.replace(c, method=renamed[c.method]) for c in base.curves)
+    evidence = dataclasses.replace(
+        base,
+        methods={"lpm": "LPM", "ensemble": "Ensemble", RECOMMENDED: "Ours"},
+        scores=ours,
+        curves=lines,
+        heatmaps=(),
+    )
+    text = page([analyse(evidence)])
+    (legend,) = (json.loads(a["data-methods"] or "") for a in Tree(text).all("div") if "data-methods" in a)
+    assert legend == [RECOMMENDED, "lpm", "ensemble"]
+    data = data_of(text)
+    assert data["recommended"] == RECOMMENDED
+    assert data["methods"][RECOMMENDED] == {"family": "recommended", "tint": 0.0, "dash": 0}
+    assert RECOMMENDED in data["focus"]["mountain-car-desk"]
+    assert [family_of(m) for m in legend].count("recommended") == 1
 
 
 def test_heat_maps_are_encoded_on_a_log_scale():

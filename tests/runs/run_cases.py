@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from lpm.agents import A2CConfig, MixerConfig, NetworkConfig, PPOConfig
+from lpm.agents import A2CConfig, NetworkConfig, PPOConfig
 from lpm.core.registry import configure
 from lpm.runs import RunConfig, load_checkpoint
 
@@ -20,12 +20,12 @@ SMALL_BONUS: dict[str, dict[str, Any]] = {
 
 
 def config_of(algo: str = "ppo", bonus: str = "lpm", env: str = "car", cycles: int = 8, **more: Any) -> RunConfig:
-    network = NetworkConfig(features=16)
     envs, steps = (3, 16) if env == "car" else (2, 8)
+    shared: dict[str, Any] = {"network": NetworkConfig(features=16), "value_heads": 2, "episodic_bonus": False}
     agent: Any = (
-        PPOConfig(num_envs=envs, rollout_steps=steps, epochs=2, minibatches=2, network=network)
+        PPOConfig(num_envs=envs, rollout_steps=steps, epochs=2, minibatches=2, **shared)
         if algo == "ppo"
-        else A2CConfig(num_envs=envs, rollout_steps=steps, network=network)
+        else A2CConfig(num_envs=envs, rollout_steps=steps, **shared)
     )
     given: dict[str, Any] = {
         "env_id": "lpm/MountainCar-v0" if env == "car" else "lpm/NMaze-v0",
@@ -34,7 +34,6 @@ def config_of(algo: str = "ppo", bonus: str = "lpm", env: str = "car", cycles: i
         "bonus": bonus,
         "agent": agent,
         "bonus_settings": configure(bonus, **SMALL_BONUS.get(bonus, {})),
-        "mixer": MixerConfig(heads=2, episodic=False),
         "steps": cycles * envs * steps,
         "device": "cpu",
         **more,

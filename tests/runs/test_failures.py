@@ -47,7 +47,7 @@ def test_a_failed_write_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("lpm.runs.checkpoint.os.fsync", full)
+    monkeypatch.setattr("lpm.files.os.fsync", full)
     with pytest.raises(CheckpointError, match="No space left on device; the last good checkpoint is step-000000000001"):
         save_checkpoint(tmp_path, 2, {"x": torch.ones(3)})
     assert len(list(tmp_path.iterdir())) == 1

@@ -16,8 +16,8 @@ from run_cases import config_of, silent
 
 from lpm.agents import A2CConfig, MixerConfig, PPOConfig
 from lpm.core.registry import configure, names
+from lpm.files import to_toml
 from lpm.runs import RunConfig, TrainOptions, make_envs, train
-from lpm.runs import toml as toml_writer
 from lpm.runs.metrics import read_metrics
 from lpm.runs.pack import pack, unpack
 
@@ -69,7 +69,7 @@ TOML = st.recursive(
 
 @given(st.dictionaries(st.text(min_size=1), st.one_of(TOML, st.dictionaries(st.text(min_size=1), TOML, max_size=3))))
 def test_toml_reads_back(table: dict[str, Any]) -> None:
-    assert tomllib.loads(toml_writer.dumps(table)) == table
+    assert tomllib.loads(to_toml(table)) == table
 
 
 def test_unknown_names_get_the_nearest() -> None:

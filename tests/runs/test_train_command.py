@@ -17,10 +17,10 @@ SMALL = [
 
 
 def test_options_reach_the_config_and_the_run_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status = run([*SMALL, "--beta", "0.25", "--seed", "3", "--mixer.heads", "2", "--out", str(tmp_path / "r")])
+    status = run([*SMALL, "--beta", "0.25", "--seed", "3", "--ppo.value-heads", "2", "--out", str(tmp_path / "r")])
     assert status == 0
     config = RunFolder.open(tmp_path / "r").config
-    assert (config.env, config.seed, config.mixer.weight, config.mixer.heads) == (
+    assert (config.env, config.seed, config.mixer.weight, config.learner.value_heads) == (
         {"noise": True, "max_episode_steps": 20}, 3, 0.25, 2,
     )  # fmt: skip
     assert config.bonus_settings.dynamics_steps == 2
@@ -64,6 +64,8 @@ def test_resume_with_the_same_command_is_accepted_with_another_refused(tmp_path:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["CartPole-v1", "--bonus", "random"], "'random' is no bonus any more: .*--policy uniform"),
+        (["CartPole-v1", "--mixer.heads", "2"], "use --ppo.value-heads or --a2c.value-heads"),
         (["CartPole-v1", "--bonus", "lmp"], "unknown bonus 'lmp'; did you mean lpm"),
         (["CartPole-v1", "--algo", "a2cc"], "unknown algorithm 'a2cc'; did you mean a2c"),
         (["CartPole-v1", "--preset", "paper-atary"], "unknown preset 'paper-atary' of ppo; did you mean paper-atari"),
@@ -95,3 +97,30 @@ def test_help_explains_every_field(capsys: pytest.CaptureFixture[str]) -> None:
     for option in ("--ppo.network.hidden", "--mixer.clip", "--bonus.queue-size", "--env.NAME", "--resume", "--beta"):
         assert option in text
     assert "Bound on the absolute value of the bonus" in text
+
+
+def test_a_finished_run_can_be_extended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "r")
+    run([*SMALL, "--out", out])
+    assert run([out, "--resume", "--steps", "192"]) == 0
+    said = capsys.readouterr().out
+    assert "Extended from 96 to 192 steps; schedules go on as shares of the new total." in said
+    assert "Resuming at step 96 of 192." in said
+    assert json.loads((tmp_path / "r/result.json").read_text())["steps"] == 192
+    assert RunFolder.open(tmp_path / "r").config.steps == 192
+    assert [start["steps"] for start in json.loads((tmp_path / "r/machine.json").read_text())] == [96, 192]
+    steps = [json.loads(line)["step"] for line in (tmp_path / "r/metrics.jsonl").read_text().splitlines()]
+    assert steps == sorted(set(steps))
+    assert steps[-1] == 192
+    with pytest.raises(ValueError, match=r"--steps: .* has 192.*, expected at least as many, got 100"):
+        run([out, "--resume", "--steps", "100"])
+    with pytest.raises(ValueError, match=r"run.steps: 192 -> 300"):
+        run([out, "--resume", "--steps", "300", "--seed", "5"])
+    assert RunFolder.open(tmp_path / "r").config.steps == 192
+
+
+def test_a_run_before_there_was_a_choice_of_wrappers_is_read(tmp_path: Path) -> None:
+    run([*SMALL, "--out", str(tmp_path / "r")])
+    assert "wrap" not in (tmp_path / "r/config.toml").read_text()
+    run([*SMALL, "--wrap", "flatten", "--out", str(tmp_path / "f"), "--steps", "48"])
+    assert RunFolder.open(tmp_path / "f").config.wrap == "flatten"

@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 from run_cases import config_of, silent
 
-from lpm.commands.watch import grid_of, run
-from lpm.runs import RunConfig, train
+from lpm.commands.watch import laid_out, run
+from lpm.runs import train
 
 
 @pytest.mark.parametrize("env", ["car", "maze"])
@@ -26,7 +26,7 @@ def test_a_gif_and_a_heat_map(env: str, tmp_path: Path) -> None:
 def test_greedy_rollouts_repeat_and_random_runs_act_randomly(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    train(config_of("ppo", "random", cycles=1), tmp_path, say=silent)
+    train(config_of("ppo", "none", cycles=1, policy="uniform"), tmp_path, say=silent)
     for out in ("a", "b"):
         run([str(tmp_path), "--steps", "5", "--out", str(tmp_path / out)])
     assert (tmp_path / "a/rollout.gif").read_bytes() == (tmp_path / "b/rollout.gif").read_bytes()
@@ -44,5 +44,9 @@ def test_a_folder_without_a_run_or_checkpoint_is_refused(tmp_path: Path) -> None
 
 
 def test_layout_of_cells() -> None:
-    assert grid_of(RunConfig("lpm/NMaze-v0", bonus="none"), 3456).shape == (72, 48)
-    assert grid_of(RunConfig("CartPole-v1", bonus="none"), 35).shape == (5, 7)
+    maze = laid_out("lpm/NMaze-v0", np.arange(3456))
+    assert maze.shape == (48, 72)
+    assert np.isnan(maze).any()
+    car = laid_out("lpm/MountainCar-v0", np.arange(100))
+    assert (car[-1, 0], car[-1, 1], car[0, 0]) == (0, 10, 9)  # position to the right, velocity upwards
+    assert laid_out("CartPole-v1", np.arange(35)).shape == (5, 7)

@@ -16,9 +16,15 @@ from processes import alive, wait_for
 from rich.console import Console
 from toy import climb, expected, toy_jobs
 
-from lpm.sweeps import BusyError, Job, Tick, load_result, run_jobs
+from lpm.sweeps import BusyError, Job, Result, Tick, load_result
+from lpm.sweeps import run_jobs as run_sweep
 
 TOY = Path(__file__).parent / "toy.py"
+
+
+def run_jobs(*args: Any, **options: Any) -> tuple[list[Result], list[str]]:
+    results, failures = run_sweep(*args, **options)
+    return list(results.values()), failures
 
 
 def double(settings: dict[str, Any], tick: Tick, scratch: Path) -> dict[str, Any]:

@@ -11,43 +11,43 @@ from processes import wait_for
 from rich.console import Console
 
 from lpm.sweeps import progress
-from lpm.sweeps.attempt import Ticks
+from lpm.sweeps.job import Ticks
 from lpm.sweeps.lock import BusyError, exclusive
-from lpm.sweeps.progress import Bar, Tally
+from lpm.sweeps.progress import Bar, WorkDone
 
 
 def test_resumed_work_is_done_but_not_speed() -> None:
-    tally = Tally([100, 100])
-    tally.start(0)
-    tally.tick(0, 60, resumed=True)
-    tally.tick(0, 10, resumed=False)
-    assert (tally.completed, tally.worked) == (70, 10)
-    assert tally.left(elapsed=5.0) == pytest.approx(130 * 5.0 / 10)
+    work = WorkDone([100, 100])
+    work.start(0)
+    work.tick(0, 60, resumed=True)
+    work.tick(0, 10, resumed=False)
+    assert (work.completed, work.worked) == (70, 10)
+    assert work.left(elapsed=5.0) == pytest.approx(130 * 5.0 / 10)
 
 
 def test_a_lost_attempt_is_work_to_do_again() -> None:
-    tally = Tally([100])
-    tally.tick(0, 50, resumed=False)
-    tally.start(0)
-    assert tally.completed == 0
-    tally.tick(0, 40, resumed=True)
-    assert (tally.completed, tally.worked) == (40, 50)
+    work = WorkDone([100])
+    work.tick(0, 50, resumed=False)
+    work.start(0)
+    assert work.completed == 0
+    work.tick(0, 40, resumed=True)
+    assert (work.completed, work.worked) == (40, 50)
 
 
 def test_an_ended_job_leaves_nothing_to_do_and_late_reports_change_nothing() -> None:
-    tally = Tally([100, 20])
-    assert tally.left(elapsed=1.0) is None
-    tally.tick(0, 500, resumed=False)  # more than it promised
-    assert tally.completed == 100
-    tally.close(1)
-    tally.tick(1, 5, resumed=False)
-    tally.start(1)
-    assert tally.completed == tally.total == 120
-    assert tally.left(elapsed=1.0) == 0
+    work = WorkDone([100, 20])
+    assert work.left(elapsed=1.0) is None
+    work.tick(0, 500, resumed=False)  # more than it promised
+    assert work.completed == 100
+    work.close(1)
+    work.tick(1, 5, resumed=False)
+    work.start(1)
+    assert work.completed == work.total == 120
+    assert work.left(elapsed=1.0) == 0
 
 
 def test_ticks_are_gathered_and_the_first_one_of_a_resumed_run_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lpm.sweeps.attempt.TICK_SECONDS", 1e9)
+    monkeypatch.setattr("lpm.sweeps.job.TICK_SECONDS", 1e9)
     reports: list[tuple[int, bool]] = []
     ticks = Ticks(lambda units, resumed: reports.append((units, resumed)), resumes=True)
     ticks(30)
@@ -61,20 +61,20 @@ def test_ticks_are_gathered_and_the_first_one_of_a_resumed_run_is_told_apart(mon
 def test_a_log_file_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     out = io.StringIO()
-    tally = Tally([10, 10])
-    with Bar(tally, Console(file=out, width=200)) as bar:
-        tally.tick(0, 5, resumed=True)
-        tally.close(1)
+    work = WorkDone([10, 10])
+    with Bar(work, Console(file=out, width=200)) as bar:
+        work.tick(0, 5, resumed=True)
+        work.close(1)
         bar.refresh()
     assert "1/2 runs, 75 %, –/s, 0:00:00 elapsed, – left" in out.getvalue()
 
 
 def test_a_terminal_gets_a_bar() -> None:
     out = io.StringIO()
-    tally = Tally([10])
-    with Bar(tally, Console(file=out, force_terminal=True, width=120)):
-        tally.tick(0, 10, resumed=False)
-        tally.close(0)
+    work = WorkDone([10])
+    with Bar(work, Console(file=out, force_terminal=True, width=120)):
+        work.tick(0, 10, resumed=False)
+        work.close(0)
     assert "1/1 runs" in out.getvalue()
     assert "100 %" in out.getvalue()
 

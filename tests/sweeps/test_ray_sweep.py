@@ -52,7 +52,7 @@ def check_table(out: Path, seeds: int, steps: int) -> None:
     before = log(out)
     results, failures = run_jobs(toy_jobs(out, seeds, steps, 0.02), climb, workers=1, console=Console(quiet=True))
     assert failures == []
-    assert [r["value"] for r in results] == [expected(seed, steps) for seed in range(seeds)]
+    assert [r["value"] for r in results.values()] == [expected(seed, steps) for seed in range(seeds)]
     assert log(out) == before
     assert sorted(p.name for p in out.iterdir()) == ["log.txt", *(f"seed_{seed}.json" for seed in range(seeds))]
 

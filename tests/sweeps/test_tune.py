@@ -29,7 +29,7 @@ class Toy:
     methods: ClassVar = {"rnd": Method("RND", "rnd", {"lr": 1e-4})}
     conditions: ClassVar = {"clean": "clean"}
     metrics: ClassVar = {"score": "score", "drop": "drop"}
-    scales = ("smoke",)
+    sizes: ClassVar = {"smoke": None}
     run = staticmethod(toy_run)
 
     def __init__(self, lower_is_better: bool = False) -> None:
@@ -40,9 +40,6 @@ class Toy:
 
     def default_conditions(self, scale: str) -> tuple[str, ...]:
         return ("clean",)
-
-    def default_seeds(self, scale: str) -> int:
-        return 2
 
     def job(
         self, scale: str, condition: str, method: str, seed: int, out: Path, fields: Mapping[str, Any] | None = None

@@ -4,22 +4,22 @@ import copy
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from lpm.experiments import training
 from lpm.experiments.mountain_car import EXPERIMENT
+from lpm.runs import RunConfig
 from lpm.sweeps import Job, Result, Tick, run_jobs
 
 METHODS, SEEDS, STEPS = ("lpm",), (0, 1), 2048
 
 
-def often(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
+def often(config: RunConfig, tick: Tick, scratch: Path) -> Result:
     training.CHECKPOINT_SECONDS = 0.05
     with (scratch.parents[3] / "log.txt").open("a") as log:
         log.write(f"{len(checkpoints(scratch))} checkpoints\n")
-    return EXPERIMENT.run(settings, tick, scratch)
+    return EXPERIMENT.run(config, tick, scratch)
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -33,7 +33,7 @@ def training_jobs(out: Path) -> list[Job]:
             job = EXPERIMENT.job("smoke", "stochastic", method, seed, out)
             settings = copy.deepcopy(job.settings)
             settings["config"]["run"]["steps"] = STEPS
-            jobs.append(replace(job, settings=settings, units=STEPS))
+            jobs.append(replace(job, settings=settings, units=STEPS, task=replace(job.task, steps=STEPS)))
     return jobs
 
 

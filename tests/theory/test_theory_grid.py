@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lpm.theory.grid import Grid, RegressionGrid
-from lpm.theory.mismatch import cell
+from lpm.theory.limits import cell
 from lpm.theory.theorems import random_grids, random_member, theorem1, theorem2
 
 repeatable = settings(deadline=None, derandomize=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lpm.theory import limits
-from lpm.theory.mismatch import demo
+from lpm.theory.limits import demo
 
 
 def test_limit_not_monotone() -> None:

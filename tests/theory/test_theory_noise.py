@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from lpm.theory import noise
 from lpm.theory.checks_algorithm import NOISE_TABLE
-from lpm.theory.checks_theorems import example_cell
-from lpm.theory.surrogate import jeffreys_constant, jeffreys_log_marginal, joint_information_gain
-from lpm.theory.tabular import geometric_errors, mean_lag, tabular_rewards
+from lpm.theory.limits import bell_cell
+from lpm.theory.noise import geometric_errors, mean_lag, tabular_rewards
+from lpm.theory.theorems import jeffreys_constant, jeffreys_log_marginal, joint_information_gain
 
 repeatable = settings(deadline=None, derandomize=True)
 
@@ -66,7 +66,7 @@ def test_jeffreys_quadrature(n: int, constant: float) -> None:
 
 
 def test_log_mse_grid_equals_the_joint_posterior_with_sigma_summed_out() -> None:
-    model = example_cell()
+    model = bell_cell(np.array([1.1, 2.9, 2.3, 1.7]))
     joint = joint_information_gain(model, np.linspace(-15.0, 60.0, 20_001))
     assert joint == pytest.approx(float(model.grid().information_gain), abs=1e-9)
     assert joint != pytest.approx(float(model.grid(c=1.0).information_gain), abs=1e-2)

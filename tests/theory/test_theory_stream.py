@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from lpm.theory._types import FloatArray, IntArray
 from lpm.theory.exact_bonuses import ExactErrorModel, ExactMeanProgress, TabularErrorModel, exact_factories
+from lpm.theory.grid import FloatArray, IntArray
 from lpm.theory.linear import Gaussian, gaussian_kl, realised_gain
 from lpm.theory.noise import BiasPayout
 from lpm.theory.stream import (

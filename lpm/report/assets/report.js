@@ -21,14 +21,15 @@
     parent.append(node);
     return node;
   }
-  const slot = (method) => data.methods[method].slot;
   // Experiments may call a method differently: the name is that of the section.
-  const label = (node, method) => data.labels[node.closest("section.experiment").id][method] ?? method;
-  const colour = (method) => `var(--m${slot(method) % 8})`;
-  const dash = (method) => DASH[Math.floor(slot(method) / 8) % DASH.length];
+  const label = (node, method) => data.labels[node.closest("section").id]?.[method] ?? method;
+  function colour(method) {
+    const { family, tint } = data.methods[method], hue = `var(--${family})`;
+    return tint ? `color-mix(in oklab, ${hue}, var(${tint > 0 ? "--card" : "--ink"}) ${100 * Math.abs(tint)}%)` : hue;
+  }
   function stroke(node, method) {
     node.style.stroke = colour(method);
-    if (dash(method)) node.style.strokeDasharray = dash(method);
+    if (DASH[data.methods[method].dash]) node.style.strokeDasharray = DASH[data.methods[method].dash];
     return node;
   }
   function show(value) {
@@ -66,17 +67,22 @@
     return [low, high];
   }
 
-  // One state per experiment: hidden methods and the scale of the y axis.
+  // One state per section: methods in colour, hidden ones, the one that is touched, and the scale of the y axis.
   const state = new Map();
   const stateOf = (node) => {
-    const section = node.closest("section.experiment");
-    if (!state.has(section)) state.set(section, { hidden: new Set(), log: false });
+    const section = node.closest("section");
+    if (!state.has(section)) state.set(section, { focus: new Set(data.focus[section.id]), hidden: new Set(), log: false });
     return state.get(section);
   };
+  // What is pointed at gets its colour in all charts of the section, without drawing them again.
+  function touch(section, method) {
+    for (const node of $$("[data-touched]", section)) delete node.dataset.touched;
+    if (method !== null) for (const node of $$(`[data-method="${CSS.escape(method)}"]`, section)) node.dataset.touched = "";
+  }
   const visible = (chart, st) => chart.series.filter((s) => !st.hidden.has(s.m));
   function range(charts, st) {
     const values = [];
-    for (const chart of charts) for (const s of visible(chart, st)) for (const key of ["y", "lo", "hi"])
+    for (const chart of charts) for (const s of visible(chart, st)) for (const key of st.focus.has(s.m) ? ["y", "lo", "hi"] : ["y"])
       for (const v of s[key] || []) if (v !== null && (!st.log || v > 0)) values.push(v);
     const found = extent(values);
     return found && st.log && found[0] <= 0 ? [found[1] / 10, found[1]] : found;
@@ -99,7 +105,9 @@
     const width = widthOf(figure), height = width > 520 ? 320 : 250;
     const box = { left: 50, right: width - 10, top: 10, bottom: height - 38 };
     const svg = el("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": chart.alt });
-    const lines = visible(chart, st), y = common(figure, st);
+    // grey ones below, the recommended bonus on top
+    const level = (s) => (s.m === data.recommended ? 2 : st.focus.has(s.m) ? 1 : 0);
+    const lines = visible(chart, st).toReversed().sort((a, b) => level(a) - level(b)), y = common(figure, st);
     const xs = extent(lines.flatMap((s) => data.steps[s.x]));
     el("text", { x: (box.left + box.right) / 2, y: height - 4, "text-anchor": "middle" }, svg, chart.x);
     if (!y || !xs) {
@@ -117,7 +125,7 @@
       el("text", { x: box.left - 6, y: py(t) + 4, "text-anchor": "end" }, svg, short(t));
     }
     for (const t of ticks(xs[0], xs[1], width > 520 ? 6 : 4))
-      el("text", { x: px(t), y: box.bottom + 17, "text-anchor": "middle" }, svg, short(t));
+      el("text", { x: px(t), y: box.bottom + 17, "text-anchor": px(t) > box.right - 16 ? "end" : "middle" }, svg, short(t));
     el("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }, svg);
     const path = (steps, values, from = "M") => {
       let out = "", pen = from;
@@ -131,28 +139,32 @@
         if (keep.length > 1) {
           const at = (i, v) => `${px(steps[i]).toFixed(1)},${py(v).toFixed(1)}`;
           const points = keep.map((i) => at(i, s.hi[i])).concat(keep.toReversed().map((i) => at(i, s.lo[i])));
-          el("polygon", { class: "band", points: points.join(" "), "data-method": s.m }, svg).style.fill = colour(s.m);
+          el("polygon", { class: level(s) ? "band" : "band grey", points: points.join(" "), "data-method": s.m }, svg).style.fill = colour(s.m);
         }
       }
     }
-    for (const s of lines.toReversed())  // the first method on top
-      stroke(el("path", { class: s.m === data.main ? "line main" : "line", d: path(data.steps[s.x], s.y), "data-method": s.m }, svg), s.m);
+    for (const s of lines)
+      stroke(el("path", { class: `line ${["grey", "", "main"][level(s)]}`, d: path(data.steps[s.x], s.y), "data-method": s.m }, svg), s.m);
     const cross = el("line", { class: "cross", y1: box.top, y2: box.bottom, visibility: "hidden" }, svg);
     const grid = [...new Set(lines.flatMap((s) => data.steps[s.x]))].sort((a, b) => a - b);
-    const reveal = (x) => {
+    const reveal = (x, pointer = null) => {
       const step = grid.reduce((a, b) => (Math.abs(b - x) < Math.abs(a - x) ? b : a));
       cross.setAttribute("x1", px(step)); cross.setAttribute("x2", px(step)); cross.setAttribute("visibility", "visible");
       const rows = lines.map((s) => ({ s, i: data.steps[s.x].indexOf(step) })).filter(({ s, i }) => i >= 0 && s.y[i] !== null);
       rows.sort((a, b) => b.s.y[b.i] - a.s.y[a.i]);
-      tip(figure, (px(step) / width) * figure.clientWidth, `${chart.x}: ${show(step)}`, rows.map(({ s, i }) => [s.m, label(figure, s.m),
+      const near = pointer === null ? null : rows.filter(({ s, i }) => ok(s.y[i]) && Math.abs(py(s.y[i]) - pointer) < 24)
+        .sort((a, b) => Math.abs(py(a.s.y[a.i]) - pointer) - Math.abs(py(b.s.y[b.i]) - pointer))[0];
+      touch(figure.closest("section"), near?.s.m ?? null);
+      const told = rows.length <= 8 ? rows : rows.filter((r) => level(r.s) || r === near);
+      tip(figure, (px(step) / width) * figure.clientWidth, `${chart.x}: ${show(step)}`, told.map(({ s, i }) => [s.m, label(figure, s.m),
         show(s.y[i]) + (s.lo && s.lo[i] !== null ? ` [${show(s.lo[i])}, ${show(s.hi[i])}]` : "")]));
       figure.dataset.at = grid.indexOf(step);
     };
     svg.addEventListener("pointermove", (event) => {
       const rect = svg.getBoundingClientRect(), at = ((event.clientX - rect.left) / rect.width) * width;
-      reveal(xs[0] + ((at - box.left) / (box.right - box.left)) * (xs[1] - xs[0]));
+      reveal(xs[0] + ((at - box.left) / (box.right - box.left)) * (xs[1] - xs[0]), ((event.clientY - rect.top) / rect.height) * height);
     });
-    const leave = () => { cross.setAttribute("visibility", "hidden"); untip(figure); };
+    const leave = () => { cross.setAttribute("visibility", "hidden"); untip(figure); touch(figure.closest("section"), null); };
     svg.addEventListener("pointerleave", leave);
     figure.onblur = leave;
     figure.onkeydown = (event) => {
@@ -165,28 +177,45 @@
     return svg;
   }
 
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = `12.5px ${getComputedStyle(document.body).fontFamily}`;
+  function twoLines(text, room) {
+    // a name that is too long for its column stands on two lines, broken near its middle
+    if (pen.measureText(text).width <= room || !text.includes(" ")) return [text];
+    const gaps = [...text.matchAll(/ /g)].map((m) => m.index);
+    const at = gaps.reduce((a, b) => (Math.abs(b - text.length / 2) < Math.abs(a - text.length / 2) ? b : a));
+    return [text.slice(0, at), text.slice(at + 1)];
+  }
   function drawStrip(figure, chart) {
-    const width = widthOf(figure), row = 27, left = Math.min(150, width * 0.36), right = width - 34;
-    const height = chart.rows.length * row + 36, bottom = height - 26;
+    const width = widthOf(figure), row = chart.bars ? 24 : 27, room = width * 0.42;
+    const names = chart.rows.map((r) => twoLines(label(figure, r.m), room));
+    const left = Math.min(width * 0.6, Math.max(...names.flat().map((n) => pen.measureText(n).width)) + 16);
+    const right = width - (chart.bars ? 48 : 34);
+    const height = chart.rows.length * row + 36, bottom = height - 26, st = stateOf(figure);
     const svg = el("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": chart.alt });
     const reach = chart.rows.flatMap((r) => [...r.seeds, r.mean, ...(r.lo === null ? [] : [r.lo, r.hi]),
       ...(r.paper === null ? [] : [r.paper - (r.std ?? 0), r.paper + (r.std ?? 0)])]);
-    const [low, high] = extent(reach), pad = (high - low) * 0.03;
+    const [low, high] = chart.bars ? [0, 1] : extent(reach), pad = chart.bars ? 0 : (high - low) * 0.03;
     const px = (v) => left + ((v - low + pad) / (high - low + 2 * pad)) * (right - left);
     for (const t of ticks(low, high, width > 520 ? 6 : 4)) {
       el("line", { class: "grid", x1: px(t), x2: px(t), y1: 4, y2: bottom }, svg);
       el("text", { x: px(t), y: bottom + 17, "text-anchor": "middle" }, svg, short(t));
     }
     chart.rows.forEach((r, index) => {
-      const y = 18 + index * row, group = el("g", { "data-method": r.m }, svg), called = label(figure, r.m);
-      const name = el("text", { class: "name", x: left - 10, y: y + 4, "text-anchor": "end" }, group, called);
-      if (called.length * 6.6 > left - 14) name.textContent = called.slice(0, Math.floor((left - 20) / 6.6)) + "…";
+      const y = 18 + index * row, called = label(figure, r.m);
+      const group = el("g", { "data-method": r.m, class: st.focus.has(r.m) ? "" : "faint" }, svg);
+      const name = el("text", { class: r.m === data.recommended ? "name first" : "name", "text-anchor": "end" }, group);
+      names[index].forEach((part, k) => el("tspan", { x: left - 10, y: y + 4 + (names[index].length > 1 ? 12 * k - 6 : 0) }, name, part));
+      if (chart.bars) {
+        el("rect", { x: left, y: y - 8, width: Math.max(1, px(r.mean) - left), height: 16, rx: 3 }, group).style.fill = colour(r.m);
+        el("text", { class: "name", x: px(Math.max(r.mean, r.hi ?? 0)) + 6, y: y + 4 }, group, r.mean.toFixed(2));
+      }
       for (const v of r.seeds) el("circle", { class: "seed", cx: px(v), cy: y, r: 3 }, group).style.fill = colour(r.m);
       if (r.lo !== null) {
-        const bar = el("line", { x1: px(r.lo), x2: px(r.hi), y1: y, y2: y, "stroke-width": 3 }, group);
-        bar.style.stroke = colour(r.m);
+        const bar = el("line", { x1: px(r.lo), x2: px(r.hi), y1: y, y2: y, "stroke-width": chart.bars ? 1.5 : 3 }, group);
+        bar.style.stroke = chart.bars ? "var(--ink)" : colour(r.m);
       }
-      el("circle", { cx: px(r.mean), cy: y, r: 5.5 }, group).style.fill = colour(r.m);
+      if (!chart.bars) el("circle", { cx: px(r.mean), cy: y, r: 5.5 }, group).style.fill = colour(r.m);
       if (r.paper !== null) {
         const p = px(r.paper);
         if (r.std) el("line", { class: "whisker", x1: px(r.paper - r.std), x2: px(r.paper + r.std), y1: y + 8, y2: y + 8 }, group);
@@ -197,9 +226,9 @@
       mark.style.fontSize = "15px";
       const hit = el("rect", { x: 0, y: y - row / 2, width, height: row, fill: "transparent" }, group);
       hit.addEventListener("pointermove", () => tip(figure, (px(r.mean) / width) * figure.clientWidth, called, [
-        [null, "ours, mean", show(r.mean)], ...(r.lo === null ? [[null, "one seed", "no interval"]] : [[null, "95 % interval", `${show(r.lo)} to ${show(r.hi)}`]]),
-        [null, "seeds", String(r.seeds.length)], ...(r.paper === null ? [] : [[null, "paper", show(r.paper) + (r.std ? ` ± ${show(r.std)}` : "")]]),
-        [null, r.verdict, ""]], (y / height) * 100));
+        [null, chart.bars ? "score" : "ours, mean", show(r.mean)], ...(r.lo === null ? [[null, "one seed", "no interval"]] : [[null, "95 % interval", `${show(r.lo)} to ${show(r.hi)}`]]),
+        chart.bars ? [null, "tasks", String(r.tasks)] : [null, "seeds", String(r.seeds.length)], ...(r.paper === null ? [] : [[null, "paper", show(r.paper) + (r.std ? ` ± ${show(r.std)}` : "")]]),
+        ...(r.verdict ? [[null, r.verdict, ""]] : [])], (y / height) * 100));
       hit.addEventListener("pointerleave", () => untip(figure));
     });
     return svg;
@@ -234,6 +263,12 @@
     figure.append(chart.rows ? drawStrip(figure, chart) : drawLines(figure, chart));
   }
   const redraw = (root = document) => $$("figure.chart", root).forEach(draw);
+  // A table that is wider than its place becomes a list of cards: nothing is cut off at any width.
+  const fit = (root = document) => $$("table.cards", root).forEach((table) => {
+    table.classList.remove("tight", "stacked");
+    for (const step of printing ? [] : ["tight", "stacked"])
+      if (table.parentNode.clientWidth && table.scrollWidth > table.parentNode.clientWidth + 1) table.classList.add(step);
+  });
 
   function drawHeat(canvas) {
     const map = data.heat[canvas.dataset.heat], bytes = Uint8Array.from(atob(map.cells), (c) => c.charCodeAt(0));
@@ -261,25 +296,31 @@
   $$("svg.swatch[data-method]").forEach((node) => node.replaceWith(swatch(node.dataset.method)));
   for (const legend of $$(".legend")) {
     const section = legend.closest("section"), st = stateOf(legend);
+    const methods = JSON.parse(legend.dataset.methods);
     const sync = () => {
-      $$("button", section.querySelector(".legend")).forEach((b) => b.setAttribute("aria-pressed", !st.hidden.has(b.dataset.method)));
+      $$("button", legend).forEach((b) => b.setAttribute("aria-pressed", st.hidden.has(b.dataset.method) ? "false" : st.focus.has(b.dataset.method) ? "true" : "mixed"));
       $$(".maps figure", section).forEach((f) => { f.hidden = st.hidden.has(f.dataset.method); });
       redraw(section);
     };
-    for (const method of JSON.parse(legend.dataset.methods)) {
+    for (const method of methods) {
       const button = html("button", legend);
-      button.type = "button"; button.dataset.method = method; button.title = "Click: hide or show. Double click: only this one, or all.";
-      button.setAttribute("aria-pressed", "true");
+      button.type = "button"; button.dataset.method = method; button.title = "Click: in colour, hidden, grey. Double click: only this one, or as at first.";
       button.append(swatch(method), label(legend, method));
-      button.addEventListener("click", () => { st.hidden.has(method) ? st.hidden.delete(method) : st.hidden.add(method); sync(); });
-      button.addEventListener("dblclick", () => {
-        const others = JSON.parse(legend.dataset.methods).filter((m) => m !== method);
-        const alone = others.every((m) => st.hidden.has(m)) && !st.hidden.has(method);
-        st.hidden.clear();
-        if (!alone) others.forEach((m) => st.hidden.add(m));
+      button.addEventListener("click", () => {
+        if (st.focus.delete(method)) st.hidden.add(method);
+        else if (!st.hidden.delete(method)) st.focus.add(method);
         sync();
       });
+      button.addEventListener("dblclick", () => {
+        const others = methods.filter((m) => m !== method), alone = others.every((m) => st.hidden.has(m)) && !st.hidden.has(method);
+        st.hidden = new Set(alone ? [] : others);
+        st.focus = new Set(alone ? data.focus[section.id] : [method]);
+        sync();
+      });
+      for (const [event, target] of [["pointerenter", method], ["focus", method], ["pointerleave", null], ["blur", null]])
+        button.addEventListener(event, () => touch(section, target));
     }
+    sync();
   }
   for (const button of $$("button.log"))
     button.addEventListener("click", () => {
@@ -294,6 +335,7 @@
       $$("button", button.parentNode).forEach((b) => b.setAttribute("aria-pressed", b === button));
       $$(`.pane[data-kind="${button.dataset.kind}"]`, section).forEach((p) => { p.hidden = p.dataset.pane !== button.dataset.pane; });
       redraw(section);
+      fit(section);
     });
   const root = document.documentElement, themed = document.querySelector("button.theme");
   const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
@@ -308,19 +350,23 @@
   name();
   document.querySelector("button.print").addEventListener("click", () => print());
 
-  redraw();
+  const folds = $$("details.fold"), toggle = document.querySelector("button.folds");
+  const everyOpen = () => folds.every((d) => d.open);
+  for (const fold of folds)
+    fold.addEventListener("toggle", () => {
+      toggle.textContent = everyOpen() ? "Close all" : "Open all";
+      if (fold.open) { redraw(fold); fit(fold); }
+    });
+  toggle.addEventListener("click", () => { const open = !everyOpen(); folds.forEach((d) => { d.open = open; }); });
   $$("canvas.heat").forEach(drawHeat);
+  // On a phone tables are long lists: they wait until they are asked for.
+  if (innerWidth < 700) $$("details.fold details.fold, #ranking details.fold").forEach((d) => { d.open = false; });
+  const layOut = () => { redraw(); fit(); };
+  layOut();
   let timer = 0, last = innerWidth;
-  addEventListener("resize", () => { if (innerWidth !== last) { last = innerWidth; clearTimeout(timer); timer = setTimeout(redraw, 120); } });
-  let opened = [];
-  const forPrint = (on) => {
-    printing = on;
-    if (on) opened = $$("details:not([open])");
-    opened.forEach((d) => { d.open = on; });
-    redraw();
-  };
-  addEventListener("beforeprint", () => forPrint(true));
-  addEventListener("afterprint", () => forPrint(false));
+  addEventListener("resize", () => { if (innerWidth !== last) { last = innerWidth; clearTimeout(timer); timer = setTimeout(layOut, 120); } });
+  addEventListener("beforeprint", () => { printing = true; layOut(); });
+  addEventListener("afterprint", () => { printing = false; layOut(); });
   const links = new Map($$("nav.bar a").map((a) => [a.hash.slice(1), a]));
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) if (entry.isIntersecting) {

@@ -1,0 +1,25 @@
+"""Numbers that are not finite stop a run, with the name of what made them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class NonFiniteError(ArithmeticError):
+    """A number that is not finite, with the module that made it and the environment step at which it came."""
+
+    def __init__(self, module: str, step: int, value: float) -> None:
+        super().__init__(f"{module} is {value} at step {step:,}: training cannot go on from here")
+        self.module = module
+        self.step = step
+        self.value = value
+
+
+def finite(values: NDArray[Any], module: str, step: int) -> NDArray[Any]:
+    """The values as they came; `NonFiniteError` if one of them is not a number."""
+    if not np.isfinite(values).all():
+        raise NonFiniteError(module, step, float(values[~np.isfinite(values)][0]))
+    return values

@@ -1,0 +1,179 @@
+"""From raw bonuses to what the agent learns from: weight, normalisation, clip."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lpm.suggest import moved
+
+Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+Schedule = Literal["constant", "linear", "exponential", "cosine"]
+
+
+# only an agent with value functions of its own can follow these
+@moved(
+    heads="value_heads of lpm.agents.PPOConfig or A2CConfig",
+    episodic="episodic_bonus of lpm.agents.PPOConfig or A2CConfig",
+)
+@dataclass(frozen=True)
+class MixerConfig:
+    """How extrinsic and intrinsic rewards are combined."""
+
+    weight: float = 1.0
+    """β, what the (normalised, clipped) bonus is multiplied by. 0 trains exactly as without a bonus."""
+    schedule: Schedule = "constant"
+    """How the weight moves to `final_weight` over the run."""
+    final_weight: float = 0.0
+    """The weight at the end of the run, unless the schedule is "constant"."""
+    extrinsic_weight: float = 1.0
+    """What the environment's reward is multiplied by; 0 trains on the bonus alone."""
+    normalise: Literal["return_std", "none"] = "return_std"
+    """"return_std" divides the bonus by the running standard deviation of its discounted return, filtered along time
+    (RND, Burda et al. 2019); no mean is subtracted, so signs stay. The LPM paper: "none"."""
+    gamma: float = 0.99
+    """Discount of the bonus: in the filter, and in its own advantages where it has a value head of its own."""
+    clip: float | None = None
+    """Bound on the absolute value of the bonus after normalisation, before the weight."""
+
+    def __post_init__(self) -> None:
+        if self.schedule not in ("constant", "linear", "exponential", "cosine"):
+            raise ValueError(
+                f"MixerConfig.schedule: expected constant, linear, exponential or cosine, got {self.schedule!r}"
+            )
+        if self.schedule == "exponential" and not (self.weight > 0 and self.final_weight > 0):
+            raise ValueError(
+                "MixerConfig.schedule: an exponential schedule needs weight and final_weight above 0, "
+                f"got {self.weight} and {self.final_weight}"
+            )
+        if self.normalise not in ("return_std", "none"):
+            raise ValueError(f"MixerConfig.normalise: expected 'return_std' or 'none', got {self.normalise!r}")
+        if not 0.0 <= self.gamma <= 1.0:
+            raise ValueError(f"MixerConfig.gamma: expected a number in [0, 1], got {self.gamma}")
+        if self.clip is not None and self.clip <= 0:
+            raise ValueError(f"MixerConfig.clip: expected a number above 0 or None, got {self.clip}")
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A block of rewards, (T, N) each, after mixing."""
+
+    task: Floats
+    """The weighted reward of the environment."""
+    bonus: Floats
+    """The weighted bonus."""
+    weight: float
+    """What the bonus was multiplied by."""
+
+    @property
+    def total(self) -> Floats:
+        """What a learner with one value function learns from."""
+        return self.task + self.bonus
+
+
+def scheduled(schedule: Schedule, start: float, end: float, progress: float) -> float:
+    """A value on its way from `start` to `end`, at a `progress` between 0 and 1.
+
+    >>> [scheduled("linear", 1.0, 0.0, p) for p in (0.0, 0.25, 1.0)]
+    [1.0, 0.75, 0.0]
+    """
+    progress = min(max(progress, 0.0), 1.0)
+    if schedule == "constant":
+        return start
+    if schedule == "exponential":
+        return start * math.pow(end / start, progress)
+    if schedule == "cosine":
+        progress = 0.5 - 0.5 * math.cos(math.pi * progress)
+    return start + (end - start) * progress
+
+
+def discounted_filter(
+    rewards: NDArray[Any], carry: NDArray[np.float64], gamma: float, valid: Mask | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """R_t = γ R_{t-1} + r_t along time in each environment, from the `carry` (N,) of the block before.
+
+    Never reset at the end of an episode; steps that are not valid leave R as it was. Returns R (T, N) and the new
+    carry.
+
+    >>> filtered, _ = discounted_filter(np.array([[1.0], [1.0], [1.0], [0.0], [0.0]]), np.zeros(1), 0.99)
+    >>> [round(float(x), 6) for x in filtered[:, 0]]
+    [1.0, 1.99, 2.9701, 2.940399, 2.910995]
+    """
+    filtered = np.empty(rewards.shape, dtype=np.float64)
+    carry = carry.copy()
+    for t, reward in enumerate(rewards):
+        moved = gamma * carry + reward
+        carry = moved if valid is None else np.where(valid[t], moved, carry)
+        filtered[t] = carry
+    return filtered, carry
+
+
+class RewardMixer:
+    """Weights, normalises and clips the bonus; its whole state is in `state_dict`."""
+
+    def __init__(self, config: MixerConfig, num_envs: int) -> None:
+        self.config = config
+        self._carry = np.zeros(num_envs)
+        self._count = 0.0
+        self._mean = 0.0
+        self._squares = 0.0  # sum of squared distances from the mean
+
+    @property
+    def std(self) -> float:
+        """Running standard deviation of the discounted return; 1 while it has not varied."""
+        variance = self._squares / self._count if self._count else 0.0
+        return math.sqrt(variance) if variance > 1e-16 else 1.0
+
+    def mix(self, extrinsic: Floats, intrinsic: Floats, valid: Mask, progress: float) -> Mixed:
+        """One (T, N) block, once and in time order; `progress` is the share of the run that is done."""
+        bonus = np.where(valid, intrinsic, np.float32(0))
+        if self.config.normalise == "return_std":
+            self._observe(bonus, valid)
+            bonus = bonus / np.float32(self.std)
+        if self.config.clip is not None:
+            bonus = bonus.clip(-self.config.clip, self.config.clip)
+        weight = self.weight(progress)
+        return Mixed(np.float32(self.config.extrinsic_weight) * extrinsic, np.float32(weight) * bonus, weight)
+
+    def replay(self, raw: Tensor, progress: float) -> Tensor:
+        """The same for bonuses of transitions that were mixed before: the statistics stay as they are."""
+        bonus = raw / self.std if self.config.normalise == "return_std" else raw
+        if self.config.clip is not None:
+            bonus = bonus.clamp(-self.config.clip, self.config.clip)
+        return bonus * self.weight(progress)
+
+    def weight(self, progress: float) -> float:
+        """What the bonus is multiplied by when this share of the run is done."""
+        c = self.config
+        return scheduled(c.schedule, c.weight, c.final_weight, progress)
+
+    def _observe(self, bonus: Floats, valid: Mask) -> None:
+        filtered, self._carry = discounted_filter(bonus, self._carry, self.config.gamma, valid)
+        seen = filtered[valid]
+        if not seen.size:
+            return
+        total, shift = self._count + seen.size, seen.mean() - self._mean
+        self._squares += seen.var() * seen.size + shift**2 * self._count * seen.size / total
+        self._mean += shift * seen.size / total
+        self._count = total
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Filter and statistics."""
+        moments = torch.tensor([self._count, self._mean, self._squares], dtype=torch.float64)
+        return {"carry": torch.from_numpy(self._carry.copy()), "moments": moments}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Restore what `state_dict` saved."""
+        if state["carry"].shape != self._carry.shape:
+            raise ValueError(
+                f"RewardMixer: expected a state of {len(self._carry)} environments, got {len(state['carry'])}"
+            )
+        self._carry = state["carry"].numpy().copy()
+        self._count, self._mean, self._squares = state["moments"].tolist()

@@ -1,0 +1,110 @@
+"""Environments of other packages: found by their id, and made readable for agents that see one array."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
+from typing import Any, Literal
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.spaces import Box, Dict, Graph, Sequence, Space, Text
+
+Wrap = Literal["auto", "flatten", "image", "none"]
+"""auto: only what cannot be read otherwise; flatten: one vector, one-hot for discrete values; image: the picture of a
+dictionary alone; none: as it is."""
+WRAPS: tuple[Wrap, ...] = ("auto", "flatten", "image", "none")
+
+# Start of an id -> module that registers it, and what installs that. Gymnasium has loaded no plug-ins since 1.0.
+REGISTRARS: Mapping[str, tuple[str, str]] = {
+    "lpm/": ("lpm.envs", "pip install lpm-exploration"),
+    "ALE/": ("ale_py", 'pip install "lpm-exploration[atari]"'),
+    "MiniGrid-": ("minigrid", 'pip install "lpm-exploration[minigrid]"'),
+    "BabyAI-": ("minigrid", 'pip install "lpm-exploration[minigrid]"'),
+    "MiniWorld-": ("miniworld", 'pip install "lpm-exploration[miniworld]"'),
+}
+
+Wrapper = Callable[[gymnasium.Env[Any, Any]], gymnasium.Wrapper[Any, Any, Any, Any]]
+
+
+def find_spec(env_id: str) -> EnvSpec:
+    """The registration of an id, `module:id` included; a ValueError says what to install or which id is near."""
+    module, _, name = env_id.rpartition(":")
+    if module:
+        _import(module, f"{env_id}: no module {module!r}: expected an installed package or {module}.py in this folder")
+    for start, (registrar, command) in REGISTRARS.items():
+        if name.startswith(start) and name not in gymnasium.registry:
+            _import(registrar, f"{env_id} needs the package {registrar!r}: {command}")
+    try:
+        return gymnasium.spec(name)
+    except gymnasium.error.Error as error:
+        raise ValueError(f"unknown environment {env_id!r}; {_near(name)}") from error
+
+
+def _import(module: str, otherwise: str) -> None:
+    try:
+        import_module(module)
+    except ModuleNotFoundError as missing:
+        if missing.name is None or module.split(".")[0] != missing.name.split(".")[0]:
+            raise  # the module is there, and lacks something itself
+        raise ValueError(otherwise) from missing
+
+
+def _near(name: str) -> str:
+    """Other versions of the same name, or else the most alike ids."""
+    known = sorted(gymnasium.registry)
+    base = name.rpartition("-v")[0] or name
+    near = [other for other in known if other.rpartition("-v")[0] == base] or difflib.get_close_matches(
+        name, known, n=3
+    )
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return "lpm envs lists ours, gymnasium.pprint_registry() all; an id of your own is given as module:id"
+
+
+def wrappers_for(space: Space[Any], wrap: Wrap) -> tuple[Wrapper, ...]:
+    """What to put around an environment with this observation space; nothing if it is one array already.
+
+    >>> from gymnasium.spaces import Discrete
+    >>> len(wrappers_for(Discrete(3), "auto")), len(wrappers_for(Box(0, 1, (2,)), "auto"))
+    (1, 0)
+    """
+    if wrap not in WRAPS:
+        raise ValueError(f"wrap: expected one of {', '.join(WRAPS)}, got {wrap!r}")
+    if wrap == "none" or (isinstance(space, Box) and wrap == "auto"):
+        return ()
+    pictures = [key for key, part in space.items() if _is_picture(part)] if isinstance(space, Dict) else []
+    if wrap == "image" and isinstance(space, Box) and _is_picture(space):
+        return ()
+    if wrap == "image" and len(pictures) != 1:
+        raise ValueError(f"--wrap image: expected one picture in the observation, got {space}")
+    if wrap == "image" or (wrap == "auto" and len(pictures) == 1):
+        return (partial(_only, key=pictures[0]),)
+    if isinstance(space, (Graph, Sequence, Text)):
+        raise ValueError(f"observations of {space} have no fixed size: no wrapper makes them one array")
+    return (gymnasium.wrappers.FlattenObservation,)
+
+
+def _is_picture(space: Space[Any]) -> bool:
+    return isinstance(space, Box) and len(space.shape) in (2, 3) and min(space.shape[:2]) > 1
+
+
+def _only(env: gymnasium.Env[Any, Any], key: str) -> gymnasium.Wrapper[Any, Any, Any, Any]:
+    """One entry of a dictionary, such as MiniGrid's image."""
+    space: Any = env.observation_space
+    return gymnasium.wrappers.TransformObservation(env, lambda observation: observation[key], space[key])
+
+
+def make_readable(
+    env_id: str, num_envs: int, wrap: Wrap = "auto", **arguments: Any
+) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
+    """`gymnasium.make_vec`, wrapped as far as `wrap` says."""
+    envs = gymnasium.make_vec(env_id, num_envs=num_envs, **arguments)
+    wrappers = wrappers_for(envs.single_observation_space, wrap)
+    if not wrappers:
+        return envs
+    envs.close()
+    # environments one by one: a vector environment of somebody's own takes no wrappers
+    return gymnasium.make_vec(env_id, num_envs=num_envs, vectorization_mode="sync", wrappers=wrappers, **arguments)

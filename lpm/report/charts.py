@@ -1,0 +1,173 @@
+"""The numbers behind the charts of the page, as JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lpm.experiments.evidence import Heatmap
+from lpm.report.analysis import POINTS, THRESHOLDS, Analysis, Band, Cell, spread
+from lpm.report.families import RECOMMENDED, Look
+from lpm.report.ranking import Ranking
+from lpm.report.statistics import Floats
+
+KINDS = {
+    "reproduced": "yes",
+    "holds": "yes",
+    "not reproduced": "no",
+    "contradicted": "no",
+    "undecided": "open",
+    "not run": "none",
+    "no number": "none",
+}
+"""Verdict to the class of its colour."""
+_MAX_CELLS = 20_000
+
+
+@dataclass
+class Payload:
+    """Collects charts while the page is written; each gets a number by which the page refers to it."""
+
+    charts: list[dict[str, Any]] = field(default_factory=list)
+    heat: list[dict[str, Any]] = field(default_factory=list)
+    steps: list[list[float | None]] = field(default_factory=list)
+    labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Section to method to name: two experiments may call a method differently."""
+    focus: dict[str, list[str]] = field(default_factory=dict)
+    """Section to the methods drawn in colour at first; the others are grey until touched."""
+    points: int = POINTS
+    """Most points of a curve; fewer on a page with very many curves."""
+    frame_bytes: int = 0
+    """Of the pictures so far."""
+    _seen: dict[tuple[float | None, ...], int] = field(default_factory=dict)
+
+    def curves(self, bands: Sequence[Band], step_label: str, alt: str) -> int:
+        """Lines with bands."""
+        series = []
+        for b in bands:
+            kept = spread(len(b.steps), self.points)
+            series.append(self._line(b.method, b.steps[kept], b.mean[kept], b.low[kept], b.high[kept]))
+        return self._chart({"x": step_label, "alt": alt, "series": series})
+
+    def profile(self, analysis: Analysis, alt: str) -> int:
+        """Performance profiles."""
+        profiles = analysis.overall.profiles if analysis.overall else {}
+        series = [self._line(method, THRESHOLDS, *bands) for method, bands in profiles.items()]
+        return self._chart({"x": "scaled score", "alt": alt, "series": series, "unit": True})
+
+    def strip(self, cells: Sequence[Cell], alt: str) -> int:
+        """Seeds, mean and interval of each method, the paper's number below."""
+        rows = []
+        for cell in cells:
+            paper, interval = cell.score.paper, cell.summary.mean_interval
+            rows.append(
+                {
+                    "m": cell.score.method,
+                    "mean": _round(cell.summary.mean),
+                    "lo": None if interval is None else _round(interval.low),
+                    "hi": None if interval is None else _round(interval.high),
+                    "seeds": [_round(value) for value in cell.score.values.values()],
+                    "paper": None if paper is None else _round(paper.value),
+                    "std": None if paper is None or paper.std is None else _round(paper.std),
+                    "kind": KINDS[cell.verdict],
+                    "verdict": "no number in the paper" if paper is None else cell.verdict,
+                }
+            )
+        return self._chart({"alt": alt, "rows": rows})
+
+    def heatmap(self, visits: Floats, low: float, high: float) -> int:
+        """A grid of visits, one byte per cell: 0 never, 1 to 254 on a log scale from low to high, 255 out of reach."""
+        span = math.log(high / low) if high > low else 1.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            level = 1 + np.clip(np.log(visits / low) / span, 0, 1) * 253
+        cells = np.where(np.isnan(visits), 255, np.where(visits > 0, level, 0)).round().astype(np.uint8)
+        self.heat.append(
+            {
+                "rows": cells.shape[0],
+                "columns": cells.shape[1],
+                "low": low,
+                "high": max(high, low),
+                "cells": base64.b64encode(cells.tobytes()).decode(),
+            }
+        )
+        return len(self.heat) - 1
+
+    def bars(self, ranking: Ranking, alt: str) -> int:
+        """The score of every ranked method, best first."""
+        rows = []
+        for place in ranking.places:
+            interval = place.score.interval
+            ends = (None, None) if interval is None else (_round(interval.low), _round(interval.high))
+            row = {"m": place.method, "mean": _round(place.score.value), "lo": ends[0], "hi": ends[1], "seeds": []}
+            rows.append({**row, "paper": None, "std": None, "kind": "none", "tasks": place.tasks})
+        return self._chart({"alt": alt, "rows": rows, "bars": True})
+
+    def json(self, methods: Mapping[str, Look]) -> str:
+        """Everything, safe inside a script element: no `<` is left that could end it."""
+        whole = {
+            "recommended": RECOMMENDED,
+            "methods": {
+                m: {"family": look.family, "tint": look.tint, "dash": look.dash} for m, look in methods.items()
+            },
+            "labels": self.labels,
+            "focus": self.focus,
+            "steps": self.steps,
+            "charts": self.charts,
+            "heat": self.heat,
+        }
+        text = json.dumps(whole, separators=(",", ":"), allow_nan=False)
+        return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+    def _chart(self, chart: dict[str, Any]) -> int:
+        self.charts.append(chart)
+        return len(self.charts) - 1
+
+    def _line(self, method: str, steps: Floats, mean: Floats, low: Floats, high: Floats) -> dict[str, Any]:
+        key = tuple(_rounded(steps, 9))
+        if key not in self._seen:
+            self._seen[key] = len(self.steps)
+            self.steps.append(list(key))
+        line: dict[str, Any] = {"m": method, "x": self._seen[key], "y": _rounded(mean)}
+        if not np.isnan(low).all():
+            line |= {"lo": _rounded(low), "hi": _rounded(high)}
+        return line
+
+
+def shrink(visits: Floats) -> Floats:
+    """Average blocks of cells until the grid is small enough for a page."""
+    while visits.size > _MAX_CELLS:
+        rows, columns = (-(-n // 2) * 2 for n in visits.shape)
+        padded = np.full((rows, columns), np.nan)
+        padded[: visits.shape[0], : visits.shape[1]] = visits
+        blocks = padded.reshape(rows // 2, 2, columns // 2, 2).swapaxes(1, 2).reshape(rows // 2, columns // 2, 4)
+        counted = (~np.isnan(blocks)).sum(-1)
+        visits = np.where(counted > 0, np.nansum(blocks, -1) / np.maximum(counted, 1), np.nan)
+    return visits
+
+
+def usable(heatmap: Heatmap) -> bool:
+    """A grid with at least one cell that can be visited and no negative or infinite count."""
+    visits = np.asarray(heatmap.visits, dtype=np.float64)
+    seen = visits[~np.isnan(visits)]
+    return visits.ndim == 2 and seen.size > 0 and bool(np.isfinite(seen).all() and (seen >= 0).all())
+
+
+def log_range(grids: Sequence[Floats]) -> tuple[float, float]:
+    """Fewest and most visits of a visited cell: the ends of one colour scale for all grids."""
+    positive = np.concatenate([grid[grid > 0] for grid in grids])
+    return (float(positive.min()), float(positive.max())) if positive.size else (1.0, 1.0)
+
+
+def _rounded(values: Floats, digits: int = 4) -> list[float | None]:
+    return [_round(float(v), digits) if math.isfinite(v) else None for v in values]
+
+
+def _round(value: float, digits: int = 5) -> float:
+    rounded = float(f"{value:.{digits}g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded

@@ -1,0 +1,101 @@
+"""Families of methods and how each method looks: one hue a family, the bonus that the project recommends first.
+
+Everything about colour is here, for the page and for exported figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+RECOMMENDED = "lgn"
+"""First in legends and tables, in the strongest colour, with the thickest line."""
+PAPER = "lpm"
+"""The paper's own method: always among those in focus."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Methods that pay for the same thing."""
+
+    label: str
+    light: str
+    """Colour on a light page and in figures."""
+    dark: str
+    methods: tuple[str, ...]
+    """Names; a name followed by "-" and anything is a variant of it."""
+
+
+FAMILIES: Mapping[str, Family] = {
+    "recommended": Family("learnability-gated novelty", "#d4290b", "#ff7350", ("lgn",)),
+    "progress": Family("learning progress", "#0b5fc0", "#68adff", ("lpm", "lpm-slow", "lpm_slow", "lpm-anchored",
+                       "lpm_anchored", "pointwise", "curiosity_critic", "lpm_release")),
+    "novelty": Family("novelty", "#00805a", "#3fcf9f", ("rnd", "etd", "eme", "ngu", "noveld", "count",
+                      "episodic_count", "e3b", "re3", "ride")),
+    "error": Family("prediction error", "#8a3ab3", "#d19bf2", ("idf", "icm", "forward_error", "ama")),
+    "disagreement": Family("disagreement and information gain", "#9a6a00", "#ecbb45", ("ensemble", "vime",
+                           "information_gain")),
+    "floor": Family("no bonus", "#59626b", "#aab5c0", ("none", "random")),
+    "other": Family("other", "#0a7d8c", "#4cc8d8", ()),
+}  # fmt: skip
+"""In the order of legends."""
+
+STYLES = ((0.0, 0), (-0.3, 1), (0.3, 0), (-0.3, 2), (0.0, 1), (0.3, 2), (-0.3, 0), (0.3, 1), (0.0, 2))
+"""Members of a family in turn: tint and dash, see `Look`."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a method is drawn."""
+
+    family: str
+    tint: float
+    """Share of white in the colour; of black, if negative (on a dark page the other way round)."""
+    dash: int
+    """0 solid, 1 dashed, 2 dotted."""
+
+    @property
+    def colour(self) -> str:
+        """On white."""
+        base = FAMILIES[self.family].light
+        parts = (int(base[i : i + 2], 16) for i in (1, 3, 5))
+        end = 255 if self.tint > 0 else 0
+        return "#" + "".join(f"{round(part + (end - part) * abs(self.tint)):02x}" for part in parts)
+
+
+def family_of(method: str) -> str:
+    """The family of a method.
+
+    >>> family_of("lpm-slow"), family_of("rnd"), family_of("mine")
+    ('progress', 'novelty', 'other')
+    """
+    for name, family in FAMILIES.items():
+        if any(method == known or method.startswith(f"{known}-") for known in family.methods):
+            return name
+    return "other"
+
+
+def in_order(methods: Iterable[str]) -> list[str]:
+    """As given, the recommended one and its variants first.
+
+    >>> in_order(["lpm", "rnd", "lgn"])
+    ['lgn', 'lpm', 'rnd']
+    """
+    return sorted(methods, key=lambda method: family_of(method) != "recommended")
+
+
+def looks(methods: Iterable[str]) -> dict[str, Look]:
+    """Method to look, one for the whole page. A family's own names come first: they look the same on every page."""
+    found: dict[str, Look] = {}
+    present = list(dict.fromkeys(methods))
+    for name, family in FAMILIES.items():
+        members = [m for m in present if family_of(m) == name]
+        members.sort(key=lambda m: family.methods.index(m) if m in family.methods else len(family.methods))
+        for place, method in enumerate(members):
+            found[method] = Look(name, *STYLES[place % len(STYLES)])
+    return {method: found[method] for method in in_order(present)}
+
+
+def colours_css() -> str:
+    """The hues as CSS variables, light and dark."""
+    return ":root {" + "".join(f" --{n}: light-dark({f.light}, {f.dark});" for n, f in FAMILIES.items()) + " }"

@@ -1,0 +1,157 @@
+"""Figures for papers and docs, drawn with matplotlib: curves, scores and maps of visits as PNG, SVG and PDF."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+
+from lpm.report.analysis import Analysis, Band, Cell
+from lpm.report.charts import log_range, usable
+from lpm.report.families import RECOMMENDED, Look
+from lpm.report.ranking import in_focus
+from lpm.report.statistics import Floats
+
+FORMATS = ("png", "svg", "pdf")
+_DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1, 1.5)))
+
+
+def draw_curves(analysis: Analysis, metric: str, looks: Mapping[str, Look]) -> Any:
+    """Mean of every method, a panel per condition; those in focus have their colour and a band, the others are grey."""
+    bands = [band for band in analysis.bands if band.metric == metric]
+    conditions = analysis.conditions(band.condition for band in bands)
+    figure, axes = _panels(list(conditions.values()))
+    focus = in_focus(analysis)
+    for axis, condition in zip(axes, conditions, strict=True):
+        for method, label in analysis.methods.items():
+            for band in (b for b in bands if (b.condition, b.method) == (condition, method)):
+                _line(axis, band, _plain(label), looks[method], method in focus)
+        axis.set_xlabel(_plain(analysis.evidence.step_label))
+    axes[0].set_ylabel(_plain(fill(analysis.metrics("curves")[metric], 32)))
+    # from all panels: a method may have runs in one condition only
+    handles = {h.get_label(): h for axis in axes for h in axis.get_lines()}
+    figure.legend(handles=list(handles.values()), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
+    return figure
+
+
+def draw_scores(analysis: Analysis, metric: str, looks: Mapping[str, Look]) -> Any:
+    """Seeds, mean, interval and the paper's number of every method, a panel per condition."""
+    table = analysis.table(metric)
+    figure, axes = _panels(list(table.conditions.values()), height=1.1 + 0.3 * len(table.methods))
+    for axis, condition in zip(axes, table.conditions, strict=True):
+        for row, method in enumerate(table.methods):
+            if (condition, method) in table.cells:
+                _strip(axis, row, table.cells[condition, method], looks[method].colour)
+        axis.set_yticks(range(len(table.methods)), [_plain(label) for label in table.methods.values()], fontsize=9)
+        axis.set_ylim(len(table.methods) - 0.4, -0.6)
+        axis.set_xlabel(_plain(fill(analysis.metrics("scores")[metric], 40)))
+        axis.grid(axis="x", alpha=0.3)
+    return figure
+
+
+def draw_heatmaps(analysis: Analysis) -> Any:
+    """Where the agents went: a row per condition, where that lines the methods up."""
+    maps = [heatmap for heatmap in analysis.evidence.heatmaps if usable(heatmap)]
+    conditions = analysis.conditions(h.condition for h in maps)
+    rank = {method: place for place, method in enumerate(analysis.methods)}
+    maps.sort(key=lambda h: (list(conditions).index(h.condition), rank.get(h.method, len(rank))))
+    counts = {sum(h.condition == condition for h in maps) for condition in conditions}
+    aligned = len(counts) == 1 and max(counts) <= 10
+    titles = [f"{analysis.methods.get(h.method, h.method)}, {conditions[h.condition]}" for h in maps]
+    grids = [np.asarray(h.visits, dtype=np.float64) for h in maps]
+    return draw_visits(titles, grids, max(counts) if aligned else 6)
+
+
+def draw_visits(titles: Sequence[str], grids: Sequence[Floats], columns: int = 1, size: float = 2.4) -> Any:
+    """Maps of visits on one log scale. Grey: never visited; white: out of reach (NaN)."""
+    from matplotlib.colors import LogNorm
+
+    low, high = log_range(grids)
+    figure, axes = _panels(titles, size, size / 1.2, columns, square=False, fontsize=8)
+    image = None
+    for axis, visits in zip(axes, grids, strict=True):
+        axis.imshow(np.where(np.isnan(visits), 1.0, 0.85), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        visited = np.ma.masked_where(~(visits > 0), visits)
+        image = axis.imshow(visited, norm=LogNorm(low, max(high, low * 1.01)), cmap="cividis", interpolation="nearest")
+        axis.spines[:].set_visible(False)
+        axis.set_xticks([])
+        axis.set_yticks([])
+    figure.colorbar(image, ax=axes, label="visits", shrink=0.6)
+    return figure
+
+
+def encoded(figure: Any, kinds: Sequence[str] = FORMATS) -> dict[str, bytes]:
+    """Format to content. The same figure gives the same bytes: no date, no random names."""
+    import matplotlib
+
+    files = {}
+    with matplotlib.rc_context({"svg.hashsalt": "lpm", "pdf.fonttype": 42}):
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # laid out once, not once per format
+        for kind in kinds:
+            stream = io.BytesIO()
+            metadata = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+            figure.savefig(stream, format=kind, dpi=150, metadata=metadata)
+            files[kind] = stream.getvalue()
+    return files
+
+
+def _panels(
+    titles: Sequence[str],
+    width: float = 4.4,
+    height: float = 3.2,
+    columns: int = 3,
+    square: bool = True,
+    fontsize: float = 10,
+) -> tuple[Any, list[Any]]:
+    """A figure and an axis per title, row by row; with `square` four of them two by two."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    count = len(titles)
+    columns = min(2 if square and count == 4 else columns, count)
+    figure = Figure(figsize=(width * columns, height * -(-count // columns)), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = list(figure.subplots(-(-count // columns), columns, squeeze=False).flat)
+    for axis in axes[count:]:
+        axis.set_visible(False)
+    for axis, title in zip(axes, titles, strict=False):
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.set_title(_plain(title), fontsize=fontsize)
+    return figure, axes[:count]
+
+
+def _plain(text: str) -> str:
+    """Matplotlib reads $…$ as a formula; names are not formulas."""
+    return text.replace("$", r"\$")
+
+
+def _line(axis: Any, band: Band, label: str, look: Look, focused: bool) -> None:
+    colour = look.colour if focused else "#b9bfc6"
+    width = (2.8 if band.method == RECOMMENDED else 2.0) if focused else 1.0
+    axis.plot(
+        band.steps,
+        band.mean,
+        label=label,
+        linewidth=width,
+        color=colour,
+        linestyle=_DASHES[look.dash],
+        zorder=2 + focused,
+    )
+    if focused and not np.isnan(band.low).all():
+        axis.fill_between(band.steps, band.low, band.high, color=colour, alpha=0.15, linewidth=0)
+
+
+def _strip(axis: Any, row: int, cell: Cell, colour: str) -> None:
+    values, interval, paper = list(cell.score.values.values()), cell.summary.mean_interval, cell.score.paper
+    axis.plot(values, [row] * len(values), "o", color=colour, alpha=0.4, markersize=3.5)
+    if interval is not None:
+        axis.hlines(row, interval.low, interval.high, color=colour, linewidth=2.2)
+    axis.plot([cell.summary.mean], [row], "o", color=colour, markersize=6.5)
+    if paper is not None:
+        axis.errorbar(
+            paper.value, row + 0.27, xerr=paper.std, fmt="D", color="0.2", mfc="white", markersize=4, linewidth=0.8
+        )

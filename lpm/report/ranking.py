@@ -1,0 +1,189 @@
+"""One order of all methods over all experiments, and who leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lpm.report.analysis import Analysis
+from lpm.report.families import PAPER, RECOMMENDED, family_of
+from lpm.report.statistics import Estimate, Floats, Interval
+
+NOT_RANKED: Mapping[str, str] = {
+    "mnist": "measures bonuses, not agents",
+    "overhead": "measures time",
+    "ablation": "compares settings of one method",
+}
+"""Experiments that do not say how well a method explores, and why."""
+RESAMPLES = 2_000
+MOST_IN_FOCUS = 5
+
+RULE = (
+    "A task is an experiment in one of its conditions, judged by the experiment's first metric. In each task the means "
+    "over seeds are scaled so that the worst method is 0 and the best is 1. A method's score is the mean of that over "
+    "the tasks it was run in; its rank is averaged likewise. Only methods that were run in at least half of the tasks "
+    "are ranked. Intervals: seeds are drawn anew within every task, 2,000 times, and everything is computed again."
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """An experiment in a condition."""
+
+    section: str
+    """Anchor of the experiment."""
+    label: str
+    condition: str
+    metric: str
+    scaled: Mapping[str, float]
+    """Method to score from 0 (the worst) to 1 (the best)."""
+    means: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A method in the order."""
+
+    method: str
+    label: str
+    score: Estimate
+    """Mean scaled score."""
+    rank: float
+    """Mean rank; 1 is best in every task."""
+    tasks: int
+    """In which it was run."""
+    wins: int
+    """In which it was best."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The order of the methods."""
+
+    tasks: tuple[Task, ...]
+    places: tuple[Place, ...]
+    """Best first."""
+    left_out: tuple[str, ...]
+    """Labels of methods that were run in too few tasks."""
+    sure: float
+    """Share of the resamples in which the first is ahead of the second."""
+
+    @property
+    def title(self) -> str:
+        """The winner, or the two that cannot be told apart."""
+        first, *rest = (place.label for place in self.places)
+        return f"{first} comes first" if self.sure >= 0.8 or not rest else f"{first} and {rest[0]} share the lead"
+
+    @property
+    def sentence(self) -> str:
+        """Who leads, and how surely."""
+        first = self.places[0]
+        lead = f"{first.label} leads: {first.score.value:.2f} of 1 over {len(self.tasks)} tasks"
+        if len(self.places) < 2:
+            return f"{lead}."
+        second = self.places[1]
+        how = "surely" if self.sure >= 0.975 else "probably" if self.sure >= 0.8 else "not surely"
+        return (
+            f"{lead}, best in {first.wins} of {first.tasks}. It is {how} ahead of the second, {second.label} "
+            f"({second.score.value:.2f}): in {100 * self.sure:.0f} % of the resamples."
+        )
+
+
+def rank(analyses: Sequence[Analysis]) -> Ranking | None:
+    """The order over everything that can be ranked; None if there is nothing to compare."""
+    labels: dict[str, str] = {}
+    tasks: list[Task] = []
+    drawn: list[dict[str, Floats]] = []
+    rng = np.random.default_rng(0)
+    for analysis in analyses:
+        for task, draws in _tasks(analysis, rng):
+            labels = {m: analysis.methods[m] for m in task.scaled} | labels
+            tasks.append(task)
+            drawn.append(draws)
+    runs = {m: sum(m in task.scaled for task in tasks) for m in labels}
+    ranked = [m for m in labels if 2 * runs[m] >= len(tasks)]
+    if len(ranked) < 2:
+        return None
+    draws = {m: np.mean([d[m] for d in drawn if m in d], axis=0) for m in ranked}
+    places = sorted((_place(m, labels[m], tasks, draws[m]) for m in ranked), key=lambda p: (-p.score.value, p.rank))
+    first, second = places[:2]
+    ahead = np.sign(draws[first.method] - draws[second.method])
+    left_out = tuple(labels[m] for m in labels if m not in ranked)
+    return Ranking(tuple(tasks), tuple(places), left_out, float((ahead + 1).mean() / 2))
+
+
+def why_not(analysis: Analysis) -> str:
+    """Why an experiment is not ranked; empty if it is. Another metric never stands in for the first one."""
+    evidence = analysis.evidence
+    if evidence.name in NOT_RANKED:
+        return NOT_RANKED[evidence.name]
+    if evidence.scale == "smoke":
+        return "smoke scale: a test of the code"
+    metric, label = next(iter(evidence.metrics.items()), ("", "its first metric"))
+    return "" if any(key[0] == metric for key in analysis.cells) else f"no run has a value of {label}"
+
+
+def _tasks(analysis: Analysis, rng: np.random.Generator) -> list[tuple[Task, dict[str, Floats]]]:
+    evidence = analysis.evidence
+    if why_not(analysis):
+        return []
+    metric, label = next(iter(evidence.metrics.items()))
+    sign = -1.0 if metric in evidence.lower_is_better else 1.0
+    table, found = analysis.table(metric), []
+    for condition, name in table.conditions.items():
+        runs = {m: np.array(list(table.cells[condition, m].score.values.values()))
+                for m in table.methods if (condition, m) in table.cells}  # fmt: skip
+        means = {m: float(values.mean()) for m, values in runs.items()}
+        if len(set(means.values())) < 2:
+            continue
+        observed = _scaled({m: np.array([sign * mean]) for m, mean in means.items()})
+        draws = {m: sign * v[rng.integers(v.size, size=(RESAMPLES, v.size))].mean(axis=1) for m, v in runs.items()}
+        scaled = {m: float(values[0]) for m, values in observed.items()}
+        task = Task(analysis.name, name, condition, label, scaled, means)
+        found.append((task, _scaled(draws)))
+    return found
+
+
+def _scaled(means: Mapping[str, Floats]) -> dict[str, Floats]:
+    stacked = np.stack(list(means.values()))
+    low, span = stacked.min(axis=0), np.ptp(stacked, axis=0)
+    return {m: (values - low) / np.where(span > 0, span, 1.0) for m, values in means.items()}
+
+
+def _place(method: str, label: str, tasks: Sequence[Task], draws: Floats) -> Place:
+    here = [task for task in tasks if method in task.scaled]
+    # equal scores share the mean of their ranks
+    ranks = [1 + sum(s > task.scaled[method] for s in task.scaled.values())
+             + (sum(s == task.scaled[method] for s in task.scaled.values()) - 1) / 2 for task in here]  # fmt: skip
+    low, high = np.quantile(draws, [0.025, 0.975])
+    score = float(np.mean([task.scaled[method] for task in here]))
+    wins = sum(task.scaled[method] == 1.0 for task in here)
+    return Place(
+        method, label, Estimate(score, Interval(float(low), float(high))), float(np.mean(ranks)), len(here), wins
+    )
+
+
+def in_focus(analysis: Analysis) -> list[str]:
+    """The few methods that charts of an experiment draw in colour.
+
+    The recommended bonus, the best of the experiment, the paper's LPM, the best of each condition, the best that is
+    not about learning progress, and no bonus at all, as far as there is room.
+    """
+    methods = list(analysis.methods)
+    metric = next(iter(analysis.metrics("scores")), "")
+    table = analysis.table(metric)
+    sign = 1 if metric in analysis.evidence.lower_is_better else -1
+    means = {key: cell.summary.mean for key, cell in table.cells.items()}
+
+    def order(conditions: Iterable[str]) -> list[str]:
+        found = {m: [means[c, m] for c in conditions if (c, m) in means] for m in table.methods}
+        return sorted((m for m in found if found[m]), key=lambda m: sign * float(np.mean(found[m])))
+
+    best = order(list(table.conditions))
+    rivals = [m for m in best if family_of(m) not in ("recommended", "progress", "floor")]
+    winners = [m for condition in table.conditions for m in order([condition])[:1]]
+    wanted = [RECOMMENDED, *best[:1], PAPER, *winners, *rivals[:1], "none", *best, *methods]
+    chosen = [m for m in dict.fromkeys(wanted) if m in methods][:MOST_IN_FOCUS]
+    return [m for m in methods if m in chosen]

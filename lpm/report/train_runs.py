@@ -1,0 +1,165 @@
+"""Folders of `lpm train` as evidence: curves and last values of what was recorded, per bonus and environment."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lpm.experiments.evidence import Curve, Evidence, Score
+from lpm.runs.config import RunConfig
+
+METRICS = {
+    "coverage": ("coverage", "coverage (share of the cells)"),
+    "cells": ("cells", "cells visited"),
+    "success": ("success", "success, last 100 episodes"),
+    "return": ("return", "return of the task"),
+    "bonus": ("bonus/raw_mean", "raw bonus"),
+    "noise_share": ("noise_share", "share of steps on the noise"),
+}
+"""Metric to its name in metrics.jsonl and its label. The first one that was recorded is the main one."""
+POINTS = 100
+
+
+@dataclass(frozen=True)
+class TrainRun:
+    """One folder."""
+
+    path: Path
+    config: RunConfig
+    lines: list[dict[str, float]]
+
+
+def find_train_runs(folders: Iterable[Path], warnings: list[str]) -> list[TrainRun]:
+    """Every folder with a config.toml and a metrics.jsonl below the given ones; what cannot be read is named."""
+    found: dict[Path, TrainRun] = {}
+    for folder in folders:
+        for file in sorted(folder.rglob("config.toml")) if folder.is_dir() else ():
+            path = file.parent
+            if any(part.startswith(".") for part in path.relative_to(folder).parts) or path.resolve() in found:
+                continue  # hidden folders belong to unfinished sweeps
+            try:
+                lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+                config = RunConfig.from_toml(file.read_text(encoding="utf-8"))
+                if not all(math.isfinite(line["step"]) for line in lines):
+                    raise ValueError("expected a step in every line of metrics.jsonl")
+            except FileNotFoundError:
+                warnings.append(f"{path}: skipped: no metrics.jsonl yet")
+            except (OSError, ValueError, KeyError, TypeError) as problem:
+                warnings.append(f"{path}: skipped: not a readable run ({problem})")
+            else:
+                found[path.resolve()] = TrainRun(path, config, lines)
+    return list(found.values())
+
+
+def train_evidence(runs: Sequence[TrainRun]) -> list[Evidence]:
+    """One piece of evidence per environment; its arguments are the conditions."""
+    by_env: dict[str, list[TrainRun]] = defaultdict(list)
+    for run in runs:
+        by_env[run.config.env_id].append(run)
+    return [_evidence(env_id, here) for env_id, here in sorted(by_env.items())]
+
+
+def _evidence(env_id: str, runs: Sequence[TrainRun]) -> Evidence:
+    warnings: list[str] = []
+    groups: dict[tuple[str, str], dict[int, TrainRun]] = defaultdict(dict)
+    names = _method_names([run.config for run in runs])
+    for run, method in zip(runs, names, strict=True):
+        seeds = groups[_condition(run.config), method]
+        if run.config.seed in seeds:
+            warnings.append(f"{run.path}: left out: seed {run.config.seed} of {method} is also in "
+                            f"{seeds[run.config.seed].path}")  # fmt: skip
+        else:
+            seeds[run.config.seed] = run
+    scores, curves = [], []
+    for (condition, method), seeds in groups.items():
+        for metric, (key, _) in METRICS.items():
+            known = {
+                seed: [(x["step"], x[key]) for x in run.lines if _finite(x.get(key))] for seed, run in seeds.items()
+            }
+            known = {seed: pairs for seed, pairs in known.items() if pairs}
+            if not known:
+                continue
+            scores.append(Score(condition, metric, method, {seed: pairs[-1][1] for seed, pairs in known.items()}))
+            curves.append(_curve(condition, metric, method, known))
+    present = {score.metric for score in scores}
+    budgets = sorted({run.config.steps for run in runs})
+    if len(budgets) > 1:
+        shown = ", ".join(f"{steps:,}" for steps in budgets)
+        warnings.append(
+            f"{env_id}: runs have different budgets ({shown} steps): their last values are compared as they are"
+        )
+    return Evidence(
+        name=env_id,
+        title=f"{env_id}: your runs",
+        place="lpm train",
+        about=(
+            "Runs of lpm train. Scores are the last values of each run; curves share the steps that all seeds reached.",
+        ),
+        scale="",
+        methods={method: method for method in dict.fromkeys(names)},
+        conditions={condition: condition for condition, _ in groups},
+        metrics={metric: label for metric, (_, label) in METRICS.items() if metric in present},
+        scores=tuple(scores),
+        curves=tuple(curves),
+        lower_is_better=("noise_share",),
+        settings=_common([run.config.to_dict() for run in runs]),
+        warnings=tuple(warnings),
+    )
+
+
+def _curve(condition: str, metric: str, method: str, known: dict[int, list[tuple[float, float]]]) -> Curve:
+    """All seeds on common steps, from the latest first one to the earliest last one."""
+    first = max(pairs[0][0] for pairs in known.values())
+    last = max(min(pairs[-1][0] for pairs in known.values()), first)
+    steps = np.unique(np.linspace(first, last, POINTS).round())
+    runs = {seed: tuple(np.interp(steps, *np.transpose(pairs)).tolist()) for seed, pairs in known.items()}
+    return Curve(condition, metric, method, tuple(steps.tolist()), runs)
+
+
+def _condition(config: RunConfig) -> str:
+    return ", ".join([f"{key}={value}" for key, value in sorted(config.env.items())])
+
+
+def _method_names(configs: Sequence[RunConfig]) -> list[str]:
+    """The bonus, and the settings in which runs of one bonus differ (seed, budget and logging aside)."""
+    flat = [_settings(config) for config in configs]
+    names = []
+    for config, settings in zip(configs, flat, strict=True):
+        same = [other for other, c in zip(flat, configs, strict=True) if c.bonus == config.bonus]
+        keys = sorted({key for other in same for key in {*other, *settings} if other.get(key) != settings.get(key)})
+        details = ", ".join(f"{key}={settings.get(key)}" for key in keys)
+        names.append(f"{config.bonus}-{details}" if details else config.bonus)
+    return names
+
+
+def _settings(config: RunConfig) -> dict[str, Any]:
+    tables = config.to_dict()
+    ignored = {"seed", "steps", "log_every", "threads", "device", "env_id", "bonus"}
+    flat = {key: value for key, value in tables.pop("run").items() if key not in ignored}
+    tables.pop("env")
+    for name, table in tables.items():
+        for key, value in table.items():
+            inner = value.items() if isinstance(value, dict) else (("", value),)
+            flat |= {f"{name}.{key}{'.' if k else ''}{k}": v for k, v in inner}
+    return flat
+
+
+def _common(tables: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What all have in common, table by table."""
+    first = tables[0]
+    return {
+        name: {key: value for key, value in table.items() if all(t.get(name, {}).get(key) == value for t in tables)}
+        for name, table in first.items()
+        if isinstance(table, dict)
+    }
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

@@ -1,0 +1,343 @@
+"""Learnability-gated novelty: formulas, what it pays for noise, and what it survives."""
+
+import io
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lpm
+from lpm.bonuses.lgn import LGN, FadingCovariance, LGNConfig, inverse_root, predictable_share
+from lpm.core.transitions import Transitions
+from lpm.nn.memory import WindowMemory, nearest_weighted
+
+SPACES = {
+    "vector, discrete": lpm.Spaces(Box(-1, 1, (3,)), Discrete(3)),
+    "vector, continuous": lpm.Spaces(Box(-np.inf, np.inf, (3,)), Box(-1, 1, (2,))),
+    "vector, multi-discrete": lpm.Spaces(Box(-1, 1, (3,)), MultiDiscrete([2, 3])),
+    "vector, many actions": lpm.Spaces(Box(-1, 1, (3,)), MultiBinary(6)),
+    "wide vector": lpm.Spaces(Box(-1, 1, (100,)), Discrete(2)),
+    "image": lpm.Spaces(Box(0, 255, (40, 40, 3), np.uint8), Discrete(3)),
+    "grid": lpm.Spaces(Box(0, 255, (7, 7, 3), np.uint8), Discrete(3)),
+    "one action": lpm.Spaces(Box(-1, 1, (3,)), Discrete(1)),
+}
+
+
+def make(spaces: lpm.Spaces, **fields: Any) -> LGN:
+    options = {"num_envs": 2, "rollout_steps": 32, "warmup": 16, **fields}
+    bonus = lpm.make("lgn", spaces, **options)
+    assert isinstance(bonus, LGN)
+    return bonus
+
+
+def walk(spaces: lpm.Spaces, steps: int = 32, envs: int = 2, seed: int = 0, scale: float = 1.0) -> Transitions:
+    """Random observations, each the successor of the one before, and actions of the space."""
+    generator = np.random.default_rng(seed)
+    box: Any = spaces.observation
+    shape = (steps + 1, envs, *spaces.obs_shape)
+    if spaces.obs_dtype == torch.uint8:
+        line = torch.as_tensor(generator.integers(0, 256, shape), dtype=torch.uint8)
+    else:
+        line = torch.as_tensor(scale * generator.normal(size=shape), dtype=torch.float32).clamp(
+            torch.as_tensor(box.low), torch.as_tensor(box.high)
+        )
+    spaces.action.seed(seed)
+    sampled = np.stack([np.stack([spaces.action.sample() for _ in range(envs)]) for _ in range(steps)])
+    return Transitions.build(line[:-1], torch.as_tensor(sampled), line[1:])
+
+
+# ---- formulas ---------------------------------------------------------------------------------------------------
+def test_predictable_share_golden() -> None:
+    share = predictable_share(torch.tensor([0.0, 0.25, 1.0, 4.0, -1.0]), torch.tensor(1.0))
+    assert share.tolist() == [1.0, 0.75, 0.0, 0.0, 1.0]
+
+
+def test_inverse_root_golden_and_units() -> None:
+    matrix = torch.tensor([[4.0, 0.0], [0.0, 0.25]], dtype=torch.float64)
+    torch.testing.assert_close(inverse_root(matrix, 0.0), torch.diag(torch.tensor([0.5, 2.0], dtype=torch.float64)))
+    rotated = torch.tensor([[2.0, 1.0], [1.0, 2.0]], dtype=torch.float64)
+    root = inverse_root(rotated, 0.0)
+    torch.testing.assert_close(root @ rotated @ root.T, torch.eye(2, dtype=torch.float64))
+    assert inverse_root(torch.zeros(3, 3, dtype=torch.float64), 0.1).isfinite().all()
+
+
+def test_fading_covariance_is_the_covariance_and_fades() -> None:
+    rows = torch.randn(50, 3, generator=torch.Generator().manual_seed(0))
+    kept = FadingCovariance(3, math.inf)
+    kept.add(rows[:20])
+    kept.add(rows[20:])
+    torch.testing.assert_close(kept.matrix(), torch.cov(rows.double().T, correction=0))
+    moment = FadingCovariance(3, math.inf)
+    moment.add(rows, centred=False)
+    torch.testing.assert_close(moment.matrix(), rows.double().T @ rows.double() / 50)
+    short = FadingCovariance(1, 10.0)
+    short.add(torch.zeros(10, 1))
+    short.add(torch.ones(10, 1))
+    assert short.total == pytest.approx(10 * (1 + math.exp(-1)))
+
+
+def test_nearest_weighted_golden() -> None:
+    query = torch.tensor([[[0.0, 0.0], [3.0, 4.0]]])
+    rows = torch.tensor([[[3.0, 4.0], [1.0, 0.0], [0.0, 2.0]]])
+    weight = torch.tensor([[[1.0, 1.0], [1.0, 0.25]]])
+    live = torch.tensor([[[True, True, True], [False, True, True]]])
+    found = nearest_weighted(query, rows, weight, live)
+    torch.testing.assert_close(found, torch.tensor([[1.0, math.sqrt(4 + 0.25 * 16)]]))
+    assert nearest_weighted(query, rows, weight, torch.zeros_like(live)).tolist() == [[0.0, 0.0]]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 9))
+def test_window_equals_a_list_per_environment(seed: int, capacity: int) -> None:
+    """Against a plain loop: filler, ends of episodes and blocks of any length included."""
+    generator = torch.Generator().manual_seed(seed)
+    envs, width = 3, 2
+    memory, plain = WindowMemory(envs, capacity, width), [[] for _ in range(envs)]
+    last = torch.randn(envs, width, generator=generator)
+    for steps in (1, 5, 3):
+        obs, following = torch.zeros(steps, envs, width), torch.randn(steps, envs, width, generator=generator)
+        valid = torch.rand(steps, envs, generator=generator) < 0.8
+        done = torch.rand(steps, envs, generator=generator) < 0.2
+        weight = torch.rand(steps, envs, width, generator=generator)
+        expected = torch.zeros(steps, envs)
+        for t in range(steps):
+            for n in range(envs):
+                if not valid[t, n]:
+                    continue
+                if not plain[n]:
+                    last[n] = torch.randn(width, generator=generator)
+                    plain[n].append(last[n].clone())
+                obs[t, n] = last[n]
+                seen = torch.stack(plain[n][-capacity:])
+                expected[t, n] = (weight[t, n] * (seen - following[t, n]).square()).sum(1).sqrt().min()
+                plain[n].append(following[t, n].clone())
+                last[n] = following[t, n]
+                if done[t, n]:
+                    plain[n].clear()
+        action = torch.zeros(steps, envs, dtype=torch.int64)
+        batch = Transitions.build(obs, action, following, terminated=done, valid=valid)
+        line = memory.line(batch, obs, following)
+        found = line.nearest(line.rows, weight)
+        torch.testing.assert_close(found[valid], expected[valid], rtol=1e-4, atol=1e-5)
+        memory.keep(batch, line)
+        assert memory.count.tolist() == [min(len(rows), capacity) for rows in plain]
+        for n in range(envs):
+            if plain[n]:
+                torch.testing.assert_close(memory.rows[n, -int(memory.count[n]) :], torch.stack(plain[n][-capacity:]))
+
+
+# ---- the reward -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("memory", ["episodic", "lifelong", "both"])
+@pytest.mark.parametrize("space", SPACES)
+def test_contract_and_resume_on_every_space(space: str, memory: str) -> None:
+    small = partial(lpm.make, "lgn", warmup=4, memory_size=16, fourier=8, features=8, memory=memory)
+    lpm.check_intrinsic(small, SPACES[space])
+
+
+def test_equals_the_formula_by_hand() -> None:
+    """One environment, gate off, features as they are: the distance to the nearest state of the episode."""
+    spaces = lpm.Spaces(Box(-np.inf, np.inf, (2,)), Discrete(2))
+    bonus = make(spaces, num_envs=1, gate=False, denoise="none", units="none", memory="episodic", reach=None)
+    for seed in range(2):
+        bonus.step(walk(spaces, envs=1, seed=seed))
+        bonus.update()
+    block = walk(spaces, steps=5, envs=1, seed=9)
+    remembered = bonus.state.scaled(bonus.episode.rows[0, -int(bonus.episode.count[0]) :])
+    rewards = bonus.score(block)
+    for t in range(5):
+        new = bonus.state.scaled(block.next_obs[t])
+        assert float(rewards[t, 0]) == pytest.approx(float(torch.cdist(new, remembered).min()), rel=1e-4)
+        remembered = torch.cat([remembered, new])
+
+
+def _noisy_world(
+    bonus: LGN, cycles: int, *, noise: str, seed: int = 0
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A point on a circle (action 0: on, 1: back); `noise`: a TV action, or dimensions that are always noise.
+
+    The last rewards, whether each step showed the TV, and the features' weights.
+    """
+    generator = np.random.default_rng(seed)
+    envs, steps = bonus.num_envs, bonus.rollout_steps
+    angle = generator.uniform(0, 6, envs)
+    extra = 3
+
+    def see(tv: Any) -> Any:
+        seen = np.concatenate([np.stack([np.cos(angle), np.sin(angle)], 1), np.zeros((envs, extra))], 1)
+        if noise == "always":
+            seen[:, 2:] = generator.normal(size=(envs, extra))
+        seen[tv] = generator.normal(size=(int(tv.sum()), 2 + extra))
+        return seen
+
+    obs = see(np.zeros(envs, dtype=bool))
+    for _ in range(cycles):
+        rows: list[list[Any]] = [[], [], [], []]
+        for _ in range(steps):
+            action = generator.integers(3 if noise == "tv" else 2, size=envs)
+            angle = angle + np.where(action == 0, 0.1, np.where(action == 1, -0.1, 0))
+            tv = action == 2
+            following = see(tv)
+            for column, value in zip(rows, (obs, action, following, tv), strict=True):
+                column.append(value)
+            obs = following
+        seen, action, following, tv = (torch.as_tensor(np.stack(column)) for column in rows)
+        block = Transitions.build(seen.float(), action, following.float())
+        reward = bonus.step(block)
+        bonus.update()
+    _, weight = bonus._gates(bonus.state.scaled(seen.float().flatten(0, 1)), action.flatten())
+    return reward, tv, weight
+
+
+@pytest.mark.parametrize("memory", ["episodic", "lifelong", "both"])
+def test_a_tv_pays_nothing_and_a_place_does(memory: str) -> None:
+    spaces = lpm.Spaces(Box(-np.inf, np.inf, (5,)), Discrete(3))
+    bonus = make(spaces, num_envs=4, rollout_steps=64, memory=memory, memory_size=256)
+    reward, tv, _ = _noisy_world(bonus, 12, noise="tv")
+    assert reward[tv].mean() < 0.1 * reward[~tv].mean() + 1e-3
+    plain = make(spaces, num_envs=4, rollout_steps=64, memory=memory, memory_size=256, gate=False, denoise="none")
+    reward, tv, _ = _noisy_world(plain, 12, noise="tv")
+    assert reward[tv].mean() > 5 * reward[~tv].mean()  # what the gate is for
+
+
+def test_dimensions_that_are_always_noise_are_not_looked_at() -> None:
+    spaces = lpm.Spaces(Box(-np.inf, np.inf, (5,)), Discrete(2))
+    bonus = make(spaces, num_envs=4, rollout_steps=64)
+    _, _, weight = _noisy_world(bonus, 12, noise="always")
+    assert weight[:, :2].mean() > 0.8
+    assert weight[:, 2:].mean() < 0.05
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.sampled_from([1e-3, 0.1, 1.0, 30.0, 1e3, 1e6]), st.integers(0, 100))
+def test_the_scale_of_observations_does_not_matter(scale: float, seed: int) -> None:
+    spaces = lpm.Spaces(Box(-np.inf, np.inf, (3,)), Discrete(3))
+    plain, scaled = make(spaces), make(spaces)
+    for cycle in range(4):
+        block = walk(spaces, seed=seed + cycle)
+        other = Transitions.build(block.obs * scale, block.action, block.next_obs * scale)
+        first, second = plain.step(block), scaled.step(other)
+        torch.testing.assert_close(first, second, rtol=0.02, atol=0.02)
+        plain.update()
+        scaled.update()
+    assert first.max() > 0
+
+
+@pytest.mark.parametrize("space", ["vector, discrete", "vector, continuous", "image"])
+def test_resumes_exactly(space: str) -> None:
+    spaces = SPACES[space]
+    bonus, loaded = make(spaces), make(spaces, seed=7)
+    blocks = [walk(spaces, seed=seed) for seed in range(6)]
+    for block in blocks[:3]:
+        bonus.step(block)
+        bonus.update()
+    bonus.step(blocks[3][:10])
+    stream = io.BytesIO()
+    torch.save(bonus.state_dict(), stream)
+    stream.seek(0)
+    loaded.load_state_dict(torch.load(stream, weights_only=True))
+    for block in (blocks[3][10:], *blocks[4:]):
+        assert torch.equal(bonus.step(block), loaded.step(block))
+        bonus.update()
+        loaded.update()
+
+
+# ---- what it survives -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("scale", [1e-30, 1e-6, 1e6, 1e30])
+def test_any_scale_gives_finite_rewards(scale: float) -> None:
+    spaces = SPACES["vector, continuous"]
+    bonus = make(spaces)
+    for cycle in range(4):
+        assert bonus.step(walk(spaces, seed=cycle, scale=scale)).isfinite().all()
+        assert all(value.isfinite() for value in bonus.update().values())
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_constant_observations_pay_nothing(space: str) -> None:
+    spaces = SPACES[space]
+    bonus, block = make(spaces), walk(SPACES[space])
+    still = Transitions.build(block.obs[:1].expand_as(block.obs), block.action, block.obs[:1].expand_as(block.obs))
+    for _ in range(4):
+        reward = bonus.step(still)
+        bonus.update()
+    assert not reward.any()
+
+
+def test_episodes_of_one_step() -> None:
+    spaces = SPACES["vector, discrete"]
+    bonus = make(spaces, memory="episodic")
+    for cycle in range(3):
+        block = walk(spaces, seed=cycle)
+        short = Transitions.build(
+            block.obs, block.action, block.next_obs, terminated=torch.ones(block.shape, dtype=torch.bool)
+        )
+        reward = bonus.step(short)
+        bonus.update()
+    assert reward.isfinite().all()
+    assert reward.max() > 0  # how far a step led from where the episode began
+    assert not bonus.episode.count.any()
+
+
+def test_memory_is_bounded_however_long_the_episode() -> None:
+    spaces = SPACES["vector, discrete"]
+    bonus = make(spaces, memory_size=20)
+    size = sum(buffer.numel() for buffer in bonus.buffers())
+    for cycle in range(20):
+        bonus.step(walk(spaces, seed=cycle))
+        bonus.update()
+    assert bonus.episode.count.tolist() == [20, 20]
+    assert len(bonus.run.rows) <= 20
+    assert sum(buffer.numel() for buffer in bonus.buffers()) == size
+
+
+def test_images_are_kept_as_features_only() -> None:
+    spaces = lpm.Spaces(Box(0, 255, (4, 84, 84), np.uint8), Discrete(6))
+    bonus = lpm.make("lgn", spaces, num_envs=16, rollout_steps=128)
+    assert not any(buffer.dtype == torch.uint8 for buffer in bonus.buffers())
+    assert sum(buffer.nbytes for buffer in bonus.state_dict().values() if isinstance(buffer, torch.Tensor)) < 64 * 2**20
+
+
+def test_nothing_is_paid_before_scales_are_known() -> None:
+    spaces = SPACES["vector, discrete"]
+    bonus = make(spaces, warmup=100)
+    assert not bonus.step(walk(spaces, seed=0)).any()
+    assert bonus.update() == {}  # 64 transitions are too few
+    assert not bonus.step(walk(spaces, seed=1)).any()
+    assert bonus.update()
+    assert bonus.step(walk(spaces, seed=2)).any()
+
+
+def test_a_frame_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    spaces = SPACES["image"]
+    bonus, rows = make(spaces), []
+    encoded = bonus.state.encoded
+    monkeypatch.setattr(bonus.state, "encoded", lambda obs: (rows.append(len(obs)), encoded(obs))[1])
+    bonus.step(walk(spaces, steps=10))
+    assert sum(rows) == 2 * (10 + 1)
+
+
+def test_refuses_bad_settings_and_actions() -> None:
+    with pytest.raises(ValueError, match=r"LGNConfig.memory: expected 'episodic' or 'lifelong' or 'both', got 'none'"):
+        LGNConfig(memory="none")  # type: ignore[arg-type]
+    for name in ("ridge", "power", "length_scale"):
+        with pytest.raises(ValueError, match=f"LGNConfig.{name}: expected more than 0"):
+            LGNConfig(**{name: 0.0})
+    spaces = SPACES["vector, discrete"]
+    block = walk(spaces)
+    with pytest.raises(ValueError, match=r"expected an action in Discrete\(3\), got 7"):
+        make(spaces).step(Transitions.build(block.obs, block.action * 0 + 7, block.next_obs))
+
+
+def test_only_the_lifelong_form_takes_blocks_of_any_width() -> None:
+    spaces = SPACES["vector, discrete"]
+    block = walk(spaces, envs=5)
+    with pytest.raises(ValueError, match="expected blocks of 2 environments, got 5"):
+        make(spaces, memory="both").score(block)
+    lifelong = lpm.make("lgn_lifelong", spaces, num_envs=2)
+    assert not lifelong.episodic
+    assert lifelong.score(block).shape == (32, 5)

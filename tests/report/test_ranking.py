@@ -1,0 +1,99 @@
+"""One order of all methods: worked by hand, and what must not enter it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from synthetic_evidence import mountain_car
+
+from lpm.experiments.evidence import Evidence, Score
+from lpm.report.analysis import Analysis, analyse
+from lpm.report.html import page
+from lpm.report.ranking import in_focus, rank, why_not
+
+BARE = dataclasses.replace(mountain_car(), scores=(), curves=(), heatmaps=(), frames=(), claims=())
+
+
+def evidence(scores: dict[str, dict[str, float]], name: str = "maze", **changes: object) -> Analysis:
+    """Condition to method to mean; two seeds, one below and one above."""
+    methods = {m: m.upper() for means in scores.values() for m in means}
+    made = [
+        Score(condition, "coverage", method, {0: mean - 0.5, 1: mean + 0.5})
+        for condition, means in scores.items()
+        for method, mean in means.items()
+    ]
+    whole: Evidence = dataclasses.replace(
+        BARE, name=name, methods=methods, conditions={c: c for c in scores}, scores=tuple(made), **changes
+    )
+    return analyse(whole)
+
+
+def test_by_hand():
+    found = rank([evidence({"a": {"x": 10.0, "y": 0.0, "z": 5.0}, "b": {"x": 3.0, "y": 4.0, "z": 2.0}})])
+    assert found is not None
+    assert {p.method: p.score.value for p in found.places} == pytest.approx({"x": 0.75, "y": 0.5, "z": 0.25})
+    assert {p.method: p.rank for p in found.places} == {"x": 1.5, "y": 2.0, "z": 2.5}
+    assert [(p.method, p.wins, p.tasks) for p in found.places] == [("x", 1, 2), ("y", 1, 2), ("z", 0, 2)]
+    interval = found.places[0].score.interval
+    assert interval is not None
+    assert interval.low <= 0.75 <= interval.high
+    assert found.sentence.startswith("X leads: 0.75 of 1 over 2 tasks, best in 1 of 2.")
+    assert "Y (0.50)" in found.sentence
+
+
+def test_less_is_better():
+    found = rank([evidence({"a": {"x": 10.0, "y": 1.0}}, lower_is_better=("coverage",))])
+    assert found is not None
+    assert found.places[0].method == "y"
+
+
+def test_a_method_in_few_tasks_is_named_and_not_ranked():
+    tasks = {c: {"x": 10.0, "y": 1.0} for c in "abc"}
+    tasks["a"]["rare"] = 20.0
+    found = rank([evidence(tasks)])
+    assert found is not None
+    assert [p.method for p in found.places] == ["x", "y"]
+    assert found.left_out == ("RARE",)
+
+
+def test_what_does_not_measure_exploration_is_left_out():
+    scores = {"a": {"x": 1.0, "y": 2.0}}
+    assert rank([evidence(scores, name) for name in ("mnist", "overhead", "ablation")]) is None
+    assert rank([evidence(scores, scale="smoke")]) is None
+    assert rank([evidence({"a": {"x": 1.0}})]) is None
+    assert rank([evidence({"a": {"x": 1.0, "y": 1.0}})]) is None
+    assert rank([]) is None
+
+
+def test_another_metric_never_stands_in_for_the_first():
+    """Runs of Atari that end before an episode does have no return; their share of noise is no ranking."""
+    only_noise = evidence({"a": {"x": 1.0, "y": 2.0}}, metrics={"return": "score", "coverage": "share of noise"})
+    assert why_not(only_noise) == "no run has a value of score"
+    assert rank([only_noise]) is None
+    ranked = evidence({"a": {"x": 1.0, "y": 2.0}})
+    found = rank([only_noise, ranked])
+    assert found is not None
+    assert len(found.tasks) == 1
+    assert "maze (no run has a value of score)" in page([only_noise, dataclasses.replace(ranked)])
+
+
+def test_two_that_cannot_be_told_apart_share_the_lead():
+    close, clear = (rank([evidence({"a": {"x": 10.0, "y": y, "z": 0.0}})]) for y in (9.99, 5.0))
+    assert close is not None
+    assert clear is not None
+    assert close.title == "X and Y share the lead"
+    assert "not surely ahead" in close.sentence
+    assert clear.title == "X comes first"
+    assert clear.sure == 1.0
+
+
+def test_the_same_ranking_every_time():
+    both = [evidence({"a": {"x": 10.0, "y": 9.5, "z": 0.0}}) for _ in range(2)]
+    assert rank(both[:1]) == rank(both[1:])
+
+
+def test_a_few_methods_are_in_focus():
+    scores = {"a": {"lgn": 1.0, "lpm": 2.0, "lpm-slow": 9.0, "rnd": 5.0, "icm": 7.0, "ensemble": 8.0, "none": 0.0}}
+    assert in_focus(evidence(scores)) == ["lgn", "lpm", "lpm-slow", "ensemble", "none"]
+    assert in_focus(evidence({"a": {"x": 1.0}})) == ["x"]
