@@ -65,8 +65,9 @@ def _floored(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _kept(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that the bonus has: the others did nothing."""
+    """Without the fields of the old `lpm` that the bonus does not have: there they did nothing."""
     from lpm.core.registry import lookup
 
-    known = {field.name for field in dataclasses.fields(lookup(name).bonus.Config)} | {"variant"}
-    return {field: value for field, value in given.items() if field in known}
+    today, lpm = ({field.name for field in dataclasses.fields(lookup(n).bonus.Config)} for n in (name, "lpm"))
+    idle = {*MOVED, *lpm} - today
+    return {field: value for field, value in given.items() if field not in idle}

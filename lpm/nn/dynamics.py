@@ -76,7 +76,7 @@ class DynamicsModel(nn.Module):
         return linear_layers(self.body) if self.encoder is None else None
 
     def problem(self, x: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """What the MLP sees and what it is to say."""
+        """Inputs and targets of that MLP, (B, inputs) and (B, outputs)."""
         return torch.cat([x, action], dim=1), target - x if self.delta else target
 
 
@@ -218,5 +218,5 @@ class ErrorModel(nn.Module):
         return linear_layers(self.body) if self.encoder is None and not self._shared else None
 
     def problem(self, x: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """What the MLP sees and what it is to say."""
+        """Inputs and targets of that MLP, (B, inputs) and (B, outputs)."""
         return torch.cat([x, action], dim=1), ((target - self.mean) / self.scale).unsqueeze(1)

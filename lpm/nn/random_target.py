@@ -94,7 +94,7 @@ class RandomTargetModel(nn.Module):
 
     @torch.no_grad()
     def problem(self, x: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """What the predictor sees and what it is to say."""
+        """Inputs and targets of the predictor."""
         return target, self.truth(target)
 
 
@@ -123,5 +123,5 @@ class RandomTargetErrorModel(nn.Module):
 
     @torch.no_grad()
     def problem(self, x: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """What the MLP sees and what it is to say."""
+        """Inputs and targets of that MLP, (B, inputs) and (B, outputs)."""
         return torch.cat([self._model[0].target(x), action], dim=1), target.unsqueeze(1)

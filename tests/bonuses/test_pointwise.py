@@ -65,7 +65,7 @@ def test_on_noise_it_varies_less_than_lpm() -> None:
     settings = {"lag": 1, "lr": 1e-3, "epochs": 1, **RAW}
     point = lpm.make("pointwise", VECTOR, **settings, **SIZE)
     other = lpm.make(
-        "lpm", VECTOR, normalise="none", dynamics_hidden=(64,), replay="latest", dynamics_steps=1, error_steps=1,
+        "lpm", VECTOR, normalise="none", dynamics_hidden=(64,), dynamics_steps=1, error_steps=1,
         error_hidden=(16,), buffer_size=128, **SIZE,
     )  # fmt: skip
     for seed in range(150):
