@@ -241,11 +241,9 @@ class RoomsVector(BatchedEnv):
 
 def sequence(frame: NDArray[np.int64], width: int) -> NDArray[np.float64]:
     """Frames of the pseudo-random sequence, `width` numbers in [0, 1) each: a function of their number alone."""
-    counters: NDArray[np.uint64] = frame.astype(np.uint64)[:, None] * np.uint64(width) + np.arange(
-        1, width + 1, dtype=np.uint64
-    )
-    words: NDArray[np.uint64] = mix64(counters * GOLDEN)
-    return (words >> np.uint64(11)).astype(np.float64) * TO_UNIT
+    first = frame.astype(np.uint64)[:, None] * np.uint64(width)
+    counters = np.asarray(first + np.arange(1, width + 1, dtype=np.uint64), dtype=np.uint64)
+    return (mix64(counters * GOLDEN) >> np.uint64(11)).astype(np.float64) * TO_UNIT
 
 
 class Rooms(SingleEnv):

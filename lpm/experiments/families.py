@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lpm.envs.rooms import FAMILIES, RoomsVector
+from lpm.envs.rooms import Family, RoomsVector
+from lpm.experiments.ablation import LGN_PARTS
 from lpm.experiments.evidence import Frame, Score
 from lpm.experiments.methods import ALL
 from lpm.experiments.mountain_car import AGENT, SMALL_AGENT
@@ -20,6 +21,19 @@ from lpm.experiments.pictures import rendered
 from lpm.experiments.training import Condition, Scale, TrainingExperiment, average
 
 CLEAN = "none"
+LABELS: dict[Family, str] = {
+    "none": "no noise",
+    "action": "noise action",
+    "sequence": "sequence action",
+    "video": "video",
+    "half": "half noise",
+    "small": "small noise",
+    "place": "noise by place",
+    "room": "noisy rooms",
+    "sticky": "sticky actions",
+    "dynamics": "mirrored rooms",
+    "doors": "doors of chance",
+}
 WORLD = RoomsVector()  # for its floor; every family has the same
 DESK = ("lgn", "lpm-slow", "rnd", "none", "random")
 
@@ -67,8 +81,8 @@ EXPERIMENT = TrainingExperiment(
     ),
     env_id="lpm/Rooms-v0",
     algo="ppo",
-    variants={name: Condition(label, {"noise": name}) for name, label in FAMILIES.items()},
-    methods=ALL,
+    variants={name: Condition(label, {"noise": name}) for name, label in LABELS.items()},
+    methods={**ALL, **LGN_PARTS},
     sizes={
         "smoke": Scale(512, 2, SMALL_AGENT, ("lgn", "none", "random"), (CLEAN, "half", "doors")),
         "desk": Scale(100_000, 3, AGENT, DESK),
