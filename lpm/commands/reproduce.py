@@ -23,7 +23,7 @@ class Reproduce:
 
     name: Annotated[str, tyro.conf.Positional]
     """mnist (Fig. 2), maze (Fig. 3), mountain-car (Table 2), atari (Fig. 4), montezuma (Fig. 5), lava (appendix),
-    overhead, ablation."""
+    families (noise in rooms), overhead, ablation."""
     scale: Literal["smoke", "desk", "paper"] = "desk"
     """smoke: seconds; desk: a machine of two cores; paper: the paper's size."""
     seeds: int | None = None
