@@ -38,7 +38,7 @@ def test_presets_and_variants_are_defaults_that_options_override(tmp_path: Path)
 
 
 @pytest.mark.parametrize("algo", ["ppo", "a2c"])
-@pytest.mark.parametrize("env", ["lpm/MountainCar-v0", "lpm/Maze-v0"])
+@pytest.mark.parametrize("env", ["lpm/MountainCar-v0", "lpm/NMaze-v0"])
 def test_the_noisy_preset_and_the_bonus_to_use(tmp_path: Path, algo: str, env: str) -> None:
     words = [env, "--algo", algo, "--preset", "noisy", f"--{algo}.rollout-steps", "4", f"--{algo}.num-envs", "2"]
     run([*words, "--steps", "8", "--device", "cpu", "--out", str(tmp_path)])
