@@ -17,6 +17,8 @@ def test_the_notebook_runs(path: Path, tmp_path: Path) -> None:
     pytest.importorskip("ipykernel")
     notebook = nbformat.read(path, as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells), "saved with outputs: clear them"
-    nbclient.NotebookClient(notebook, timeout=180, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
+    nbclient.NotebookClient(
+        notebook, timeout=180, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+    ).execute()
     printed = "".join(o.get("text", "") for cell in notebook.cells for o in cell.get("outputs", []))
     assert "in front of the TV" in printed

@@ -132,7 +132,9 @@ def draw_front(analysis: Analysis, path: Path) -> None:
         colour = styles[method].colour if ours else "#5b6770"
         width, size = (5.0, 170) if ours else (1.6, 46)
         axis.plot([clean, noisy], [row, row], color=colour, linewidth=width, alpha=1 if ours else 0.5, zorder=2)
-        axis.scatter([clean], [row], s=size, facecolor="white", edgecolor=colour, linewidth=2 if ours else 1.4, zorder=3)
+        axis.scatter(
+            [clean], [row], s=size, facecolor="white", edgecolor=colour, linewidth=2 if ours else 1.4, zorder=3
+        )
         axis.scatter([noisy], [row], s=size, color=colour, zorder=4)
         axis.text(min(clean, noisy) - (2.2 if ours else 1.6), row, f"{noisy:.0f}", ha="right", va="center",
                   color=colour, fontsize=13 if ours else 9.5, fontweight="bold" if ours else "normal")  # fmt: skip

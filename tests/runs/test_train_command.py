@@ -102,7 +102,7 @@ def test_a_wrong_option_names_the_nearest(capsys: pytest.CaptureFixture[str]) ->
 
 def test_help_explains_every_field(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        run(["--help"])
+        run(["--bonus", "lpm", "--help"])
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for option in ("--ppo.network.hidden", "--mixer.clip", "--bonus.queue-size", "--env.NAME", "--resume", "--beta"):
         assert option in text
