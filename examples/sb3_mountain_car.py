@@ -1,4 +1,4 @@
-"""Stable-Baselines3's PPO and SAC with LGN, with LPM and alone on the noisy MountainCar: how much of the state space is seen.
+"""Stable-Baselines3's PPO and SAC on noisy MountainCar with LGN, with LPM and alone: how much of the states is seen.
 
     python examples/sb3_mountain_car.py                  # all runs, then the figure
     python examples/sb3_mountain_car.py --seeds 0 1 --ppo-steps 4000 --sac-steps 1000 --out runs/try
