@@ -57,6 +57,19 @@ def saturated(distance: Tensor, reach: Tensor) -> Tensor:
     return -torch.expm1(-0.5 * (distance / reach.clamp_min(1e-12)).square())
 
 
+def bounded_influence(rows: Tensor) -> Tensor:
+    """Weights (B,) with which no row adds much more to a sum of squares than a typical one: m / (m + size²).
+
+    m is the median squared size. What follows a frame of a TV is a jump back, however well it was predicted.
+
+    >>> bounded_influence(torch.tensor([[1.0], [1.0], [10.0]])).tolist()
+    [0.5, 0.5, 0.009900989942252636]
+    """
+    squares = rows.square().sum(1)
+    middle = squares.median().clamp_min(1e-12)
+    return middle / (middle + squares)
+
+
 def inverse_root(matrix: Tensor, ridge: float) -> Tensor:
     """(M + ridge · mean diagonal)^(−½), symmetric: features in units of `matrix`, mixed as little as possible."""
     size = ridge * matrix.diagonal().mean().clamp_min(1e-12)
@@ -102,9 +115,9 @@ class LGNConfig:
     """What distances leave out besides: each feature by its own predictable share after (o, a), which suits numbers
     that mean something each; or directions of feature space in which f errs as much as they vary, which suits random
     features, all of which see a little of every pixel. "auto": "feature" for vectors, "direction" for images."""
-    reach: float | None = 2.0
-    """Typical steps of distance beyond which a state is simply new: novelty is 1 − exp(−½ (distance/reach)²). None:
-    the distance itself, without bound."""
+    reach: float | None = None
+    """None: novelty is the distance. Otherwise it is 1 − exp(−½ (distance/reach)²), reach in typical steps: bounded,
+    but it fades where the steps of a TV set the unit."""
     features: int = 64
     """Width of φ: of the random encoder of images; wider vectors are projected to it."""
     fourier: int = 256
@@ -274,7 +287,7 @@ class LGN(IntrinsicReward):
         x, number = self.design(phi, action)
         error = target - self.dynamics(x, number)  # of f as it was when the transitions were collected
         ordinary = self._ordinary(x, number)
-        self.steps.add(target - phi, ordinary, centred=False)
+        self.steps.add(target - phi, ordinary * bounded_influence((target - phi) @ self.unit.T), centred=False)
         self.errors.add(error, ordinary, centred=False)
         self.places.add(target, ordinary)
         self.states.add(target)
