@@ -15,6 +15,8 @@ setup: $(STAMP)
 $(RUN): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "lpm needs Python 3.11 or newer; try make PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@# without an NVIDIA card the CPU wheel: the default one brings 5 GB of CUDA
+	command -v nvidia-smi >/dev/null || $(PIP) --no-deps --retries 1 --timeout 15 --index-url https://download.pytorch.org/whl/cpu torch || true
 	$(PIP) torch
 	$(PIP) -e '.[all]'
 	@touch $(RUN)

@@ -40,9 +40,8 @@ def main() -> None:
         model.save_replay_buffer(options.save.with_suffix(".replay.pkl"))
         env.save(str(options.save.with_suffix(".vecnormalize.pkl")))
     returns = ", ".join(f"{name} {value:.2f}" for name, value in intrinsic.returns.means().items())
-    print(
-        f"reached after {model.num_timesteps} steps, {intrinsic.updates} updates of the bonus: {returns or 'no episode ended'}"
-    )
+    learnt = f"{intrinsic.updates} updates of the bonus"
+    print(f"reached after {model.num_timesteps} steps, {learnt}: {returns or 'no episode ended'}")
 
 
 if __name__ == "__main__":

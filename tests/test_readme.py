@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import gymnasium
 import pytest
 
 from lpm.cli import main
@@ -23,26 +26,40 @@ def blocks(page: str, *languages: str) -> list[str]:
     return [code for kind, code in re.findall(r"```(\w+)\n(.*?)```", text, re.DOTALL) if kind in languages]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where a reader of a page is; what the page registers is forgotten."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    for code in blocks(page, "python"):
-        name = re.match(r"# (\w+\.py)\n", code)
-        if name:  # a file that the page tells to write
-            (tmp_path / name[1]).write_text(code)
+    registered, modules = set(gymnasium.registry), set(sys.modules)
+    yield tmp_path
+    for name in set(gymnasium.registry) - registered:
+        if not name.startswith("lpm/"):
+            del gymnasium.registry[name]
+    for name in set(sys.modules) - modules:
+        if (tmp_path / f"{name}.py").exists():
+            del sys.modules[name]
+
+
+def code_of(page: str, folder: Path) -> list[str]:
+    """The Python of a page; a block that begins with the name of a file is written to it."""
+    code = blocks(page, "python")
+    files = {name[1]: block for block in code if (name := re.match(r"# (\w+\.py)\n", block))}
+    for name, block in files.items():
+        (folder / name).write_text(block)
+    return [block for block in code if block not in files.values()]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_python_of_a_page_runs(page: str, folder: Path) -> None:
+    for code in code_of(page, folder):
         exec(compile(STEPS.sub("2048", code), page, "exec"), {"__name__": "page"})
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_commands_of_a_page_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_of_a_page_run(page: str, folder: Path) -> None:
     pytest.importorskip("pygame")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    for code in blocks(page, "python"):
-        name = re.match(r"# (\w+\.py)\n", code)
-        if name:
-            (tmp_path / name[1]).write_text(code)
+    code_of(page, folder)
     longer = {"60000": "2048", "120000": "4096"}
     for code in blocks(page, "bash"):
         for line in code.replace("\\\n", " ").splitlines():

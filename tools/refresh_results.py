@@ -6,7 +6,7 @@
 Marked places, in README.md and in every page under docs/, EXPERIMENT as `mountain-car-desk`:
 
     <!-- table NAME -->…<!-- end -->                                 the table exported as NAME.md
-    <!-- means EXPERIMENT METRIC METHOD… -->…<!-- end -->            a short table: mean over seeds, methods × conditions
+    <!-- means EXPERIMENT METRIC METHOD… -->…<!-- end -->            short: mean over seeds, methods × conditions
     <!-- number EXPERIMENT CONDITION METRIC METHOD -->…<!-- end -->  one mean, inside a sentence
 
 A run that is not in `results/` is shown as a dash, a table without any by a sentence.

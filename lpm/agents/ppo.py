@@ -19,8 +19,8 @@ from lpm.core.mixer import MixerConfig
 
 @dataclass(frozen=True)
 class PPOConfig(AgentConfig):
-    """Settings of PPO. The defaults suit small environments; of the presets, "noisy" is for environments that are partly
-    noise, and "paper-atari" holds the LPM paper's."""
+    """Settings of PPO. The defaults suit small environments. Of the presets, "noisy" is for environments that are
+    partly noise, and "paper-atari" holds the LPM paper's."""
 
     entropy: float = 0.01
     """Weight of the entropy bonus. Paper (Atari): 0.001."""
