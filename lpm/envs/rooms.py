@@ -45,30 +45,18 @@ _WATCHED, _ALWAYS = ("action", "sequence"), ("video", "half", "small")
 
 
 def generate_layout(num_rooms: int, room_size: int, layout: int) -> NDArray[np.bool_]:
-    """Where one can walk, indexed [y, x]: a random tree of doors joins all rooms, half of the other walls have one too.
+    """Where one can walk, indexed [y, x]: rooms, and a door of one cell at random in each wall between two of them.
 
-    Door cells stand in the walls, whose coordinates are multiples of `room_size + 1`.
+    Doors stand in the walls, whose coordinates are multiples of `room_size + 1`.
     """
     rng = np.random.default_rng([layout, 0x6C706D])
     pitch = room_size + 1
-    free = np.zeros((num_rooms * pitch + 1,) * 2, dtype=np.bool_)
-    lines = np.arange(len(free)) % pitch != 0
-    free[np.ix_(lines, lines)] = True
-    numbers = np.arange(num_rooms**2).reshape(num_rooms, num_rooms)
-    walls = [(a, b) for side in (numbers, numbers.T) for a, b in zip(side[:-1].flat, side[1:].flat, strict=True)]
-    group = np.arange(num_rooms**2)
-    for index in rng.permutation(len(walls)):
-        a, b = walls[index]
-        shut_for_good = rng.random() < 0.5
-        along = 1 + int(rng.integers(room_size))
-        if group[a] == group[b] and shut_for_good:
-            continue
-        group[group == group[b]] = group[a]
-        y, x = divmod(int(a), num_rooms)
-        if b == a + num_rooms:
-            free[(y + 1) * pitch, x * pitch + along] = True
-        else:
-            free[y * pitch + along, (x + 1) * pitch] = True
+    lines = np.arange(num_rooms * pitch + 1) % pitch != 0
+    free = np.outer(lines, lines)
+    for wall in range(pitch, num_rooms * pitch, pitch):
+        for corner in range(1, num_rooms * pitch, pitch):
+            across, down = corner + rng.integers(room_size, size=2)
+            free[wall, across] = free[down, wall] = True
     return free
 
 
