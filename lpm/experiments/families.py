@@ -2,7 +2,7 @@
 
 The paper has no such table. Decided once, for all methods: the agent of MountainCar's table (its observations scaled by
 the densest half of their values, so that noise does not set the policy's scale), 8 environments, 100,000 steps: random
-actions see about half of the cells in that time. A layout was chosen by geometry alone: with a door in every wall no
+actions see about half of the cells in that time. The layout rests on geometry: with a door in every wall no
 layout is much harder than another (the mean way to a cell is 32 steps, random actions see 370 to 490 cells).
 """
 
