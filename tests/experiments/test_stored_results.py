@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from lpm.report.load import load as load_results
 
 from lpm.earlier import current_settings
 from lpm.experiments.experiment import EXPERIMENTS, load_experiment
-from lpm.report.load import load as load_results
 from lpm.sweeps import load_result
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
