@@ -1,19 +1,14 @@
-"""Settings of the time when `lpm` was one bonus: stored results and runs mean what they meant."""
+"""Settings of the time when `lpm` was one bonus: stored results and runs mean what they meant (see also test_stored_results)."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lpm.core.registry import configure, upgrade
-from lpm.experiments.experiment import EXPERIMENTS, load_experiment
 from lpm.runs import RunConfig
-from lpm.sweeps.job import load_result
 
-RESULTS = Path(__file__).parents[2] / "results"
 OLD: dict[str, Any] = {
     "form": "log", "error_model": "network", "error_floor": None, "relative_floor": None, "queue_size": 64,
     "queue": "fifo", "gate_full": True, "gate_fitted": True, "affine": True, "normalise": "none", "warmup": 1,
@@ -72,17 +67,3 @@ def test_the_config_of_an_old_run_is_read() -> None:
     tables["bonus"] = OLD | {"error_model": "slow_copy"}
     config = RunConfig.from_dict(tables)
     assert (config.bonus, config.bonus_settings.batch_size) == ("lpm_slow", 64)
-
-
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in ("mnist", "montezuma")])
-def test_stored_results_are_those_of_todays_jobs(name: str) -> None:
-    """One seed of each method; Noisy MNIST is left out because its jobs look for the data."""
-    folder, experiment = RESULTS / name.replace("-", "_"), load_experiment(name)
-    paths = sorted(folder.glob("runs/*/*/seed_0.json"))
-    if not paths:
-        pytest.skip(f"no results of {name}")
-    for path in paths:
-        settings = json.loads(path.read_bytes())["settings"]
-        job = experiment.job(settings["scale"], settings["condition"], settings["method"], 0, folder)
-        assert job.path == path
-        assert load_result(job) is not None
