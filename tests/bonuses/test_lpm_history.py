@@ -1,4 +1,4 @@
-"""Settings of the time when `lpm` was one bonus: stored results and runs mean what they meant (see also test_stored_results)."""
+"""Settings of the time when `lpm` was one bonus: stored results and runs mean what they meant."""
 
 from __future__ import annotations
 
