@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed-for-development
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 DEMO := demo-results
 
-.PHONY: setup demo test lint format slow bench docs clean
+.PHONY: setup demo test lint format slow bench docs refresh clean
 
 setup: $(STAMP)
 
@@ -15,6 +15,8 @@ setup: $(STAMP)
 $(RUN): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "lpm needs Python 3.11 or newer; try make PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@# without an NVIDIA card the CPU wheel: the default one brings 5 GB of CUDA
+	command -v nvidia-smi >/dev/null || $(PIP) --no-deps --retries 1 --timeout 15 --index-url https://download.pytorch.org/whl/cpu torch || true
 	$(PIP) torch
 	$(PIP) -e '.[all]'
 	@touch $(RUN)
@@ -23,10 +25,9 @@ $(STAMP): $(RUN)
 	$(PIP) -e '.[dev]'
 	@touch $(STAMP)
 
+# Four agents in front of a TV, two seeds each: a ranking, what was seen, and a page. Rerun to see it again at once.
 demo: $(RUN)
-	$(BIN)/lpm reproduce mnist --methods lpm lpm-release ama forward_error --seeds 2 --out $(DEMO)/mnist
-	$(BIN)/lpm reproduce mountain-car --conditions stochastic --methods lpm lpm-exp rnd none --seeds 2 --out $(DEMO)/mountain-car
-	$(BIN)/lpm report $(DEMO) --out $(DEMO)/index.html
+	$(BIN)/lpm reproduce mountain-car --conditions stochastic --methods lgn lpm rnd none --seeds 2 --out $(DEMO)
 
 lint: setup
 	$(BIN)/ruff check .
@@ -53,7 +54,11 @@ bench: setup
 
 docs: setup
 	$(PIP) -e '.[docs]'
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# Every number and figure of README and docs, from results/.
+refresh: setup
+	$(BIN)/python tools/refresh_results.py
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist site *.egg-info .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,6 +1,6 @@
 """PPO in one file, with a bonus: the style of CleanRL, to be read from top to bottom and copied.
 
-    python examples/cleanrl_ppo.py --env-id MountainCar-v0 --bonus lpm --weight 0.5
+    python examples/cleanrl_ppo.py --env-id MountainCar-v0 --bonus lgn --weight 0.5 --steps 100000
     python examples/cleanrl_ppo.py --env-id CartPole-v1 --bonus none
 
 Lines marked `# lpm` are what a bonus adds to the loop.
@@ -33,7 +33,7 @@ class Args:
     """A Gymnasium id with vector observations and discrete actions."""
     seed: int = 1
     """Of everything."""
-    total_timesteps: int = 100_000
+    steps: int = 100_000
     """Environment steps of the run."""
     num_envs: int = 8
     """Parallel environments."""
@@ -57,7 +57,7 @@ class Args:
     """Weight of the value loss."""
     max_grad_norm: float = 0.5
     """Bound on the norm of the gradient."""
-    bonus: str = "lpm"
+    bonus: str = "lgn"
     """A bonus of `lpm bonuses`, or "none"."""
     weight: float = 0.5
     """What the normalised bonus is multiplied by."""
@@ -110,7 +110,7 @@ def train(args: Args, envs: VectorEnv[Any, Any, Any], bonus: lpm.IntrinsicReward
     current = torch.as_tensor(envs.reset(seed=args.seed)[0], dtype=torch.float32)
     running, recent = np.zeros(envs.num_envs), deque[float](maxlen=100)
     batch = args.num_steps * envs.num_envs
-    iterations, start = max(1, args.total_timesteps // batch), time.perf_counter()
+    iterations, start = max(1, args.steps // batch), time.perf_counter()
 
     for iteration in range(iterations):
         optimizer.param_groups[0]["lr"] = args.learning_rate * (1 - iteration / iterations)
@@ -180,6 +180,8 @@ def train(args: Args, envs: VectorEnv[Any, Any, Any], bonus: lpm.IntrinsicReward
             print(
                 f"{steps} steps  task return {task}  bonus {paid}  {steps / (time.perf_counter() - start):.0f} steps/s"
             )
+    reached = f"task return {np.mean(recent):.1f} (last {len(recent)} episodes)" if recent else "no episode ended"
+    print(f"reached after {iterations * batch} steps with {'no' if bonus is None else 'a'} bonus: {reached}")
     return agent
 
 

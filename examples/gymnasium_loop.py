@@ -3,7 +3,7 @@
 The agent is the smallest there is: it keeps, for each environment, the sequence of actions that earned most so far and
 tries small changes of it. It learns from nothing but the reward that the loop returns.
 
-python examples/gymnasium_loop.py --bonus lpm --weight 1.0 --episodes 50
+python examples/gymnasium_loop.py --bonus lgn --weight 1.0 --steps 80000
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ HOLD = 10  # steps
 def main() -> None:
     """Run, say what was seen and earned."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bonus", default="lpm", help="a name of `lpm bonuses`")
+    parser.add_argument("--bonus", default="lgn", help="a name of `lpm bonuses`")
     parser.add_argument("--weight", type=float, default=1.0)
-    parser.add_argument("--episodes", type=int, default=50, help="rounds; every environment plays one episode in each")
+    parser.add_argument("--steps", type=int, default=80_000, help="of all environments, in whole episodes")
     parser.add_argument("--length", type=int, default=200, help="steps of an episode")
     parser.add_argument("--num-envs", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
@@ -52,7 +52,7 @@ def main() -> None:
     best, best_return = np.zeros(shape, np.float32), np.full(options.num_envs, -np.inf)
     task = 0.0
     envs.reset(seed=options.seed)
-    for _ in range(options.episodes):
+    for _ in range(max(1, options.steps // (options.length * options.num_envs))):
         # changes that last: the car swings too slowly for anything else
         change = rng.normal(size=(len(best) // HOLD + 1, options.num_envs, 2)).repeat(HOLD, axis=0)[: len(best)]
         plan = np.clip(best + 0.5 * change, -1, 1).astype(np.float32)
@@ -65,7 +65,10 @@ def main() -> None:
         better = earned > best_return
         best[:, better], best_return[better] = plan[:, better], earned[better]
         best_return -= 0.1 * np.abs(best_return)  # the bonus of a plan fades as it becomes familiar
-    print(f"{envs.steps} steps, {coverage.fraction:.0%} of the cells visited, task reward {task:.0f}", envs.metrics)
+    print(
+        f"reached after {envs.steps} steps: {coverage.fraction:.0%} of the cells visited, task reward {task:.0f}",
+        envs.metrics,
+    )
 
 
 if __name__ == "__main__":

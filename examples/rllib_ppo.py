@@ -1,6 +1,6 @@
 """RLlib's PPO with a bonus: one line more than without.
 
-python examples/rllib_ppo.py --env-id MountainCar-v0 --bonus lpm --weight 0.5
+python examples/rllib_ppo.py --env-id MountainCar-v0 --bonus lgn --weight 0.5 --steps 100000
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Args:
     """A Gymnasium id."""
     seed: int = 1
     """Of everything."""
-    iterations: int = 100
-    """Batches to collect and learn from."""
+    steps: int = 100_000
+    """Environment steps of the run, rounded up to whole batches."""
     num_envs: int = 8
     """Parallel environments, all in this process."""
     num_steps: int = 128
     """Steps per environment between two updates."""
-    bonus: str = "lpm"
+    bonus: str = "lgn"
     """A bonus of `lpm bonuses`."""
     weight: float = 0.5
     """What the normalised bonus is multiplied by."""
@@ -52,15 +52,19 @@ def make_config(args: Args) -> PPOConfig:
 def train(args: Args) -> dict[str, float]:
     """Train; returns what the last iteration paid."""
     algorithm = make_config(args).build_algo()
-    paid = {}
-    for iteration in range(args.iterations):
+    paid, task = {}, float("nan")
+    batch = args.num_envs * args.num_steps
+    iterations = -(-args.steps // batch)
+    for iteration in range(iterations):
         result = algorithm.train()
         learner = result["learners"]["default_policy"]
         paid = {key: float(value) for key, value in learner.items() if key.startswith("intrinsic_")}
         task = result["env_runners"].get("episode_return_mean", float("nan"))
         if iteration % 10 == 9:
-            print(f"iteration {iteration + 1}  task return {task:.1f}  bonus {paid['intrinsic_mixed_mean']:.4f}")
+            print(f"{(iteration + 1) * batch} steps  task return {task:.1f}  bonus {paid['intrinsic_mixed_mean']:.4f}")
     algorithm.stop()
+    bonus = paid.get("intrinsic_mixed_mean", float("nan"))
+    print(f"reached after {iterations * batch} steps: task return {task:.1f}, bonus {bonus:.4f} a step")
     return paid
 
 

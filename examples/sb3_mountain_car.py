@@ -1,4 +1,4 @@
-"""Stable-Baselines3's PPO and SAC with and without LPM on the noisy MountainCar: how much of the state space is seen.
+"""Stable-Baselines3's PPO and SAC on noisy MountainCar with LGN, with LPM and alone: how much of the states is seen.
 
     python examples/sb3_mountain_car.py                  # all runs, then the figure
     python examples/sb3_mountain_car.py --seeds 0 1 --ppo-steps 4000 --sac-steps 1000 --out runs/try
@@ -30,7 +30,7 @@ from lpm.files import write_atomic
 
 ENV = "lpm/MountainCar-v0"
 CELLS = 100
-BONUSES = ("none", "lpm")
+BONUSES = {"PPO": ("none", "lpm", "lgn"), "SAC": ("none", "lpm", "lgn_lifelong")}  # a replay buffer has no episodes
 POINTS = 50  # measurements along a run
 
 
@@ -118,12 +118,12 @@ def draw(results: dict[tuple[str, str], list[dict[str, Any]]], path: Path) -> No
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    colours = {"none": "#777777", "lpm": "#c1440e"}
-    names = {"none": "alone", "lpm": "with LPM"}
+    colours = {"none": "#777777", "lpm": "#3b6fb6", "lgn": "#c1440e", "lgn_lifelong": "#c1440e"}
+    names = {"none": "alone", "lpm": "with LPM", "lgn": "with LGN", "lgn_lifelong": "with LGN"}
     algorithms = list(dict.fromkeys(algorithm for algorithm, _ in results))
     figure, axes = pyplot.subplots(1, len(algorithms), figsize=(4.2 * len(algorithms), 3.2), sharey=True, squeeze=False)
     for axis, algorithm in zip(axes[0], algorithms, strict=True):
-        for bonus in BONUSES:
+        for bonus in BONUSES[algorithm]:
             runs = results[algorithm, bonus]
             steps = np.array([point[0] for point in runs[0]["curve"]])
             seen = 100 * np.array([[point[1] for point in run["curve"]] for run in runs])
@@ -170,7 +170,7 @@ def main() -> None:
     budgets = {"PPO": options.ppo_steps, "SAC": options.sac_steps}
     for algorithm in options.algorithms:
         steps = budgets[algorithm]
-        for bonus in BONUSES:
+        for bonus in BONUSES[algorithm]:
             runs = [load_or_run(settings_of(algorithm, bonus, seed, steps), options.out) for seed in options.seeds]
             results[algorithm, bonus] = runs
     draw(results, options.figure or options.out / "sb3_mountain_car.png")

@@ -1,7 +1,7 @@
 """Stable-Baselines3's PPO with a bonus: two lines more, and the bonus saved beside the model.
 
-python examples/sb3_ppo.py --bonus lpm --weight 0.5 --steps 50000 --save runs/ppo
-python examples/sb3_ppo.py --bonus lpm --weight 0.5 --steps 50000 --save runs/ppo --resume
+python examples/sb3_ppo.py --bonus lgn --weight 0.5 --steps 50000 --save runs/ppo
+python examples/sb3_ppo.py --bonus lgn --weight 0.5 --steps 50000 --save runs/ppo --resume
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def main() -> None:
     """Train, save, say both returns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", default="lpm/MountainCar-v0")
-    parser.add_argument("--bonus", default="lpm", help="a name of `lpm bonuses`")
+    parser.add_argument("--bonus", default="lgn", help="a name of `lpm bonuses`")
     parser.add_argument("--weight", type=float, default=0.5)
     parser.add_argument("--steps", type=int, default=50_000)
     parser.add_argument("--num-envs", type=int, default=8)
@@ -45,7 +45,8 @@ def main() -> None:
     model.learn(options.steps, callback=intrinsic, reset_num_timesteps=not options.resume)
     if options.save is not None:
         save(model, intrinsic, options.save)
-    print(f"{model.num_timesteps} steps, {intrinsic.rollouts} rollouts", intrinsic.returns.means())
+    returns = ", ".join(f"{name} {value:.2f}" for name, value in intrinsic.returns.means().items())
+    print(f"reached after {model.num_timesteps} steps, {intrinsic.rollouts} rollouts: {returns or 'no episode ended'}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Stable-Baselines3's SAC with a bonus under VecNormalize: sampled transitions are scored with the bonus as it is now.
 
-python examples/sb3_sac.py --bonus lpm --weight 0.5 --steps 10000 --save runs/sac
+python examples/sb3_sac.py --bonus lgn_lifelong --weight 0.5 --steps 10000 --save runs/sac
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def main() -> None:
     """Train, save, say both returns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", default="lpm/MountainCar-v0")
-    parser.add_argument("--bonus", default="lpm", help="a name of `lpm bonuses`")
+    parser.add_argument("--bonus", default="lgn_lifelong", help="a name of `lpm bonuses`")
     parser.add_argument("--weight", type=float, default=0.5)
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--num-envs", type=int, default=4)
@@ -39,7 +39,9 @@ def main() -> None:
         save(model, intrinsic, options.save)
         model.save_replay_buffer(options.save.with_suffix(".replay.pkl"))
         env.save(str(options.save.with_suffix(".vecnormalize.pkl")))
-    print(f"{model.num_timesteps} steps, {intrinsic.updates} updates of the bonus", intrinsic.returns.means())
+    returns = ", ".join(f"{name} {value:.2f}" for name, value in intrinsic.returns.means().items())
+    learnt = f"{intrinsic.updates} updates of the bonus"
+    print(f"reached after {model.num_timesteps} steps, {learnt}: {returns or 'no episode ended'}")
 
 
 if __name__ == "__main__":

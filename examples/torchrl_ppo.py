@@ -1,6 +1,6 @@
 """TorchRL's PPO with a bonus: Collector, GAE and ClipPPOLoss, and three lines for the bonus.
 
-python examples/torchrl_ppo.py --env-id MountainCar-v0 --bonus lpm --weight 0.5
+python examples/torchrl_ppo.py --env-id MountainCar-v0 --bonus lgn --weight 0.5 --steps 100000
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Args:
     """A Gymnasium id with vector observations and discrete actions."""
     seed: int = 1
     """Of everything."""
-    total_steps: int = 100_000
+    steps: int = 100_000
     """Environment steps of the run."""
     num_envs: int = 8
     """Parallel environments."""
@@ -42,7 +42,7 @@ class Args:
     """Passes over each batch."""
     minibatches: int = 4
     """Gradient steps per pass."""
-    bonus: str = "lpm"
+    bonus: str = "lgn"
     """A bonus of `lpm bonuses`."""
     weight: float = 0.5
     """What the normalised bonus is multiplied by."""
@@ -82,10 +82,11 @@ def train(args: Args, env: EnvBase) -> tuple[nn.Module, IntrinsicTransform]:
         env,
         policy,
         frames_per_batch=frames,
-        total_frames=args.total_steps,
+        total_frames=args.steps,
         postproc=transform,
         auto_register_policy_transforms=False,
     )
+    steps = task = paid = 0.0
     for iteration, batch in enumerate(collector):
         advantage(batch)  # after the bonus is in the reward
         rows = batch.reshape(-1)
@@ -98,10 +99,12 @@ def train(args: Args, env: EnvBase) -> tuple[nn.Module, IntrinsicTransform]:
                 nn.utils.clip_grad_norm_(loss.parameters(), 0.5)
                 optimizer.step()
         learn_bonus(batch)  # once per batch
+        steps += frames
+        task, paid = (float(batch["next", key].mean()) for key in ("extrinsic_reward", "intrinsic_reward"))
         if iteration % 10 == 9:
-            task, paid = (float(batch["next", key].mean()) for key in ("extrinsic_reward", "intrinsic_reward"))
-            print(f"{(iteration + 1) * frames} steps  task reward {task:.3f}  bonus {paid:.4f}")
+            print(f"{steps:.0f} steps  task reward {task:.3f}  bonus {paid:.4f}")
     collector.shutdown()
+    print(f"reached after {steps:.0f} steps: task reward {task:.3f} a step, bonus {paid:.4f}")
     return policy, transform
 
 

@@ -9,6 +9,7 @@ import torch
 
 from lpm.agents.agent import Agent, AgentConfig, LearnBatch, PolicyKind
 from lpm.agents.collect import Envs
+from lpm.agents.policy import NetworkConfig
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import MixerConfig
 
@@ -41,6 +42,7 @@ _PAPER_MAZE = A2CConfig(
 )
 PRESETS: Mapping[str, A2CConfig] = {
     "default": A2CConfig(),
+    "noisy": A2CConfig(learning_rate_schedule="constant", network=NetworkConfig(normalise="robust")),
     "paper-maze": _PAPER_MAZE,
     "release-maze": replace(_PAPER_MAZE, entropy=0.05, standardise_returns=True),
 }

@@ -42,7 +42,8 @@ class NetworkConfig:
     """In the convolutions and after them. LPM release, Atari: leaky_relu."""
     normalise: Literal["auto", "none", "standard", "robust"] = "auto"
     """Standardise observations by running statistics, renewed after each update. "auto": vectors yes, images no.
-    "robust" scales by the densest half of the values and squashes the rest: for vectors that are noise at times."""
+    "robust" scales vectors by the densest half of the values and squashes the rest, for those that are noise at
+    times; images it leaves as they are."""
     clip_observation: float = 10.0
     """Bound on standardised observations."""
     initial_log_std: float = 0.0
@@ -67,8 +68,10 @@ class ActorCritic(nn.Module):
         super().__init__()
         self.spaces = spaces
         normalise: Any = config.normalise
-        if normalise == "auto":
-            normalise = "standard" if spaces.kind == "vector" else "none"
+        if normalise in ("auto", "robust") and spaces.kind != "vector":
+            normalise = "none"
+        elif normalise == "auto":
+            normalise = "standard"
         self.input = ObservationInput(spaces, normalise, clip=config.clip_observation)
         self.continuous = spaces.action_kind == "continuous"
         outputs = spaces.policy_width // 2 if self.continuous else spaces.policy_width

@@ -19,7 +19,8 @@ from lpm.core.mixer import MixerConfig
 
 @dataclass(frozen=True)
 class PPOConfig(AgentConfig):
-    """Settings of PPO. The defaults suit small environments; the preset "paper-atari" holds the LPM paper's."""
+    """Settings of PPO. The defaults suit small environments. Of the presets, "noisy" is for environments that are
+    partly noise, and "paper-atari" holds the LPM paper's."""
 
     entropy: float = 0.01
     """Weight of the entropy bonus. Paper (Atari): 0.001."""
@@ -52,6 +53,7 @@ class PPOConfig(AgentConfig):
 
 PRESETS: Mapping[str, PPOConfig] = {
     "default": PPOConfig(),
+    "noisy": PPOConfig(learning_rate_schedule="constant", network=NetworkConfig(normalise="robust")),
     "paper-atari": PPOConfig(
         num_envs=64,
         epochs=3,

@@ -57,6 +57,19 @@ def saturated(distance: Tensor, reach: Tensor) -> Tensor:
     return -torch.expm1(-0.5 * (distance / reach.clamp_min(1e-12)).square())
 
 
+def bounded_influence(rows: Tensor) -> Tensor:
+    """Weights (B,) with which no row adds much more to a sum of squares than a typical one: m / (m + size²).
+
+    m is the median squared size. What follows a frame of a TV is a jump back, however well it was predicted.
+
+    >>> bounded_influence(torch.tensor([[1.0], [1.0], [10.0]])).tolist()
+    [0.5, 0.5, 0.009900989942252636]
+    """
+    squares = rows.square().sum(1)
+    middle = squares.median().clamp_min(1e-12)
+    return middle / (middle + squares)
+
+
 def inverse_root(matrix: Tensor, ridge: float) -> Tensor:
     """(M + ridge · mean diagonal)^(−½), symmetric: features in units of `matrix`, mixed as little as possible."""
     size = ridge * matrix.diagonal().mean().clamp_min(1e-12)
@@ -84,7 +97,7 @@ def predictable_part(errors: Tensor, states: Tensor) -> Tensor:
 class LGNConfig:
     """Settings of learnability-gated novelty: one default for vectors and images, with noise and without."""
 
-    memory: Literal["episodic", "lifelong", "both"] = "episodic"
+    memory: Literal["episodic", "lifelong", "both"] = "both"
     """What a state is compared with: those of its episode, a sample of the whole run (for replay-based learners), or
     the geometric mean of the two distances."""
     memory_size: int = 1024
@@ -102,9 +115,9 @@ class LGNConfig:
     """What distances leave out besides: each feature by its own predictable share after (o, a), which suits numbers
     that mean something each; or directions of feature space in which f errs as much as they vary, which suits random
     features, all of which see a little of every pixel. "auto": "feature" for vectors, "direction" for images."""
-    reach: float | None = 2.0
-    """Typical steps of distance beyond which a state is simply new: novelty is 1 − exp(−½ (distance/reach)²). None:
-    the distance itself, without bound."""
+    reach: float | None = None
+    """None: novelty is the distance. Otherwise it is 1 − exp(−½ (distance/reach)²), reach in typical steps: bounded,
+    but it fades where the steps of a TV set the unit."""
     features: int = 64
     """Width of φ: of the random encoder of images; wider vectors are projected to it."""
     fourier: int = 256
@@ -166,6 +179,7 @@ class LGN(IntrinsicReward):
         self.places = FadingCovariance(width, config.horizon)
         self.states = FadingCovariance(width, config.window)
         self.register_buffer("unit", torch.eye(width))
+        self.register_buffer("measure", torch.eye(width))
         self.register_buffer("variance", torch.ones(width))
         self.register_buffer("step_squares", torch.ones(width))
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
@@ -175,9 +189,10 @@ class LGN(IntrinsicReward):
         self.episode = WindowMemory(self.num_envs if self.episodic else 1, config.memory_size, self.state.raw_width)
         self.run = HashedSample(config.memory_size if config.memory != "episodic" else 1, (self.state.raw_width,))
 
-    unit: Tensor  # (D, D) features to the units of distances
+    unit: Tensor  # (D, D) features to units of one step, in which errors and variances are compared
+    measure: Tensor  # (D, D) features to what distances are measured in: those units, without what is only noise
     variance: Tensor  # (D,) V, in these units
-    step_squares: Tensor  # (D,) mean squared change of a step, in these units
+    step_squares: Tensor  # (D,) mean squared change of a step, as distances are measured
     updates: Tensor  # so far
     learnt: Tensor  # rows of the buffer that have been learnt from
 
@@ -248,7 +263,7 @@ class LGN(IntrinsicReward):
 
     def _measured(self, rows: Tensor) -> Tensor:
         """Encoded rows in the units of distances."""
-        return self.state.scaled(rows) @ self.unit.T
+        return self.state.scaled(rows) @ self.measure.T
 
     def _from_run(self, next_obs: Tensor, weight: Tensor) -> Tensor:
         """Distance of each successor (T, N) to the nearest of the run's sample."""
@@ -272,14 +287,15 @@ class LGN(IntrinsicReward):
         x, number = self.design(phi, action)
         error = target - self.dynamics(x, number)  # of f as it was when the transitions were collected
         ordinary = self._ordinary(x, number)
-        self.steps.add(target - phi, ordinary, centred=False)
+        self.steps.add(target - phi, ordinary * bounded_influence((target - phi) @ self.unit.T), centred=False)
         self.errors.add(error, ordinary, centred=False)
         self.places.add(target, ordinary)
         self.states.add(target)
-        unit = self._unit()
+        unit, measure = self._units()
         self.unit.copy_(unit)
+        self.measure.copy_(measure)
         self.variance.copy_((unit @ self.states.matrix() @ unit.T).diagonal().clamp_min(1e-12))
-        self.step_squares.copy_((unit @ self.steps.matrix() @ unit.T).diagonal())
+        self.step_squares.copy_((measure @ self.steps.matrix() @ measure.T).diagonal())
         squares = (error @ self.unit.T).square()
         self.error_model.add(x, number, squares, math.exp(-fresh / self.config.horizon))
         self.dynamics.add(x, number, target)
@@ -295,13 +311,16 @@ class LGN(IntrinsicReward):
             "unexplained": squares.sum(1).mean() / self.variance.sum(),
         }
 
-    def _unit(self) -> Tensor:
-        """From features to what distances are measured in, (D, D) in float64."""
-        c, errors, places = self.config, self.errors.matrix(), self.places.matrix()
-        unit = torch.eye(len(errors), dtype=errors.dtype, device=errors.device)
-        if c.units != "none":
-            unit = inverse_root((self.steps if c.units == "step" else self.places).matrix(), c.unit_ridge)
-        return predictable_part(unit @ errors @ unit.T, unit @ places @ unit.T) @ unit if self.by_direction else unit
+    def _units(self) -> tuple[Tensor, Tensor]:
+        """What `unit` and `measure` are now, in float64."""
+        steps, errors, places = self.steps.matrix(), self.errors.matrix(), self.places.matrix()
+        unit = torch.eye(len(steps), dtype=steps.dtype, device=steps.device)
+        if self.config.units != "none":
+            unit = inverse_root(steps if self.config.units == "step" else places, self.config.unit_ridge)
+        if not self.by_direction:
+            return unit, unit
+        # the gate must see what this leaves out: a TV is all of it
+        return unit, predictable_part(unit @ errors @ unit.T, unit @ places @ unit.T) @ unit
 
     def _ordinary(self, x: Tensor, number: Tensor) -> Tensor:
         """How much each transition says about the size of a step, (B,): next to nothing if it cannot be predicted."""

@@ -23,7 +23,7 @@ class Reproduce:
 
     name: Annotated[str, tyro.conf.Positional]
     """mnist (Fig. 2), maze (Fig. 3), mountain-car (Table 2), atari (Fig. 4), montezuma (Fig. 5), lava (appendix),
-    overhead, ablation."""
+    families (noise in rooms), overhead, ablation."""
     scale: Literal["smoke", "desk", "paper"] = "desk"
     """smoke: seconds; desk: a machine of two cores; paper: the paper's size."""
     seeds: int | None = None
@@ -53,6 +53,7 @@ def reproduce(options: Reproduce, out: Path) -> int:
     from lpm.experiments.experiment import expect_known, load_experiment
     from lpm.files import expect_own
     from lpm.report.pages import write_pages
+    from lpm.report.ranking import in_words, rank
     from lpm.sweeps import run_jobs
 
     console = terminal()
@@ -79,6 +80,9 @@ def reproduce(options: Reproduce, out: Path) -> int:
     pages = write_pages([out], out, failures, at_hand=results)
     for evidence in pages.evidence:
         print_main_table(console, evidence)
+    ranking = rank(pages.analyses)
+    for line in in_words(ranking) if ranking else ():
+        console.print(line, style="bold")
     for warning in pages.warnings:
         console.print(warning, style="yellow")
     console.print(f"Results: {out}")

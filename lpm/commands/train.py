@@ -111,7 +111,7 @@ def _choices(words: list[str]) -> tuple[_Choices, RunConfig | None]:
             found.out = Path(runs[0])
         saved = RunFolder.open(found.out).config
     algo = found.algo or (saved.algo if saved else "ppo")
-    bonus = found.bonus or (saved.bonus if saved else "lpm")
+    bonus = found.bonus or (saved.bonus if saved else RunConfig.bonus)
     if algo not in PRESETS:
         raise ValueError(f"unknown algorithm {algo!r}{suggest(algo, PRESETS)}")
     if found.preset is not None and found.preset not in PRESETS[algo]:

@@ -16,6 +16,7 @@ _ENTRY_POINTS = {
     "NMaze": ("lpm.envs.maze:NMaze", "lpm.envs.maze:NMazeVector"),
     "Atari": ("lpm.envs.atari:Atari", "lpm.envs.atari:make_atari_vector"),
     "LavaCrossing": ("lpm.envs.lava:LavaCrossing", "lpm.envs.lava:LavaCrossingVector"),
+    "Rooms": ("lpm.envs.rooms:Rooms", "lpm.envs.rooms:RoomsVector"),
 }
 
 for _name, (_single, _vector) in _ENTRY_POINTS.items():

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import lpm.envs  # noqa: F401  (registers the ids)
 from lpm.envs.drawing import enlarge, frame, strip
+from lpm.envs.rooms import FAMILIES, WATCH
 from lpm.files import png_bytes, write_atomic
 
 _NOISE_BORDER, _PLAIN_BORDER = (210, 40, 40), (200, 200, 200)
@@ -58,7 +59,7 @@ class EnvEntry:
 
 def list_envs() -> tuple[EnvEntry, ...]:
     """Every environment in every condition."""
-    return (*_mountain_cars(), *_mazes(), *_games(), _lava())
+    return (*_mountain_cars(), *_mazes(), *_games(), _lava(), *_rooms())
 
 
 def find_env(name: str) -> EnvEntry:
@@ -178,3 +179,14 @@ def _lava() -> EnvEntry:
         (ahead, ahead, right, ahead),
         paper='appendix "MiniGrid Experiment"',
     )
+
+
+def _rooms() -> list[EnvEntry]:
+    down, right = (1,), (3,)
+    entries = []
+    for noise, what in FAMILIES.items():
+        watch = (WATCH,) if noise in ("action", "sequence") else right
+        name = "rooms" if noise == "none" else f"rooms_{noise}"
+        demo = (down * 3, right * 3, watch, watch, down)
+        entries.append(EnvEntry(name, "lpm/Rooms-v0", {"noise": noise}, f"4x4 rooms of 7x7 cells, {what}", demo))
+    return entries

@@ -21,6 +21,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "atari": "atari",
     "montezuma": "montezuma",
     "lava": "lava",
+    "families": "families",
     "overhead": "overhead",
     "ablation": "ablation",
 }

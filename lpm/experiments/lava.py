@@ -20,7 +20,7 @@ from lpm.experiments.training import Condition, Scale, TrainingExperiment, last
 
 FIGURE = "Appendix, MiniGrid figure"
 AGENT = PPOConfig(num_envs=16, learning_rate=3e-4)
-MAIN = ("lgn", "lpm", "lpm-slow", "icm", "rnd", "ensemble", "none", "random")
+MAIN = ("lgn", "lpm", "lpm-slow", "lpm-anchored", "icm", "rnd", "ensemble", "none", "random")
 PAPER = ("lgn", "lpm", "lpm-slow", "lpm-anchored", "icm", "rnd", "ensemble", "ama", "etd", "eme", "none", "random")
 
 
@@ -68,7 +68,7 @@ EXPERIMENT = TrainingExperiment(
     methods=ALL,
     sizes={
         "smoke": Scale(512, 2, PPOConfig(num_envs=4, rollout_steps=32), ("lpm", "icm", "none")),
-        "desk": Scale(600_000, 10, AGENT, MAIN),
+        "desk": Scale(100_000, 5, AGENT, MAIN),
         "paper": Scale(1_000_000, 5, AGENT, PAPER),
     },
     metrics={

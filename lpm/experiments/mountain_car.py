@@ -17,13 +17,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lpm.agents import NetworkConfig, PPOConfig
+from lpm.agents.ppo import PRESETS
 from lpm.experiments.evidence import Claim, Frame, PaperNumber, Score
 from lpm.experiments.methods import ALL
 from lpm.experiments.pictures import rendered
 from lpm.experiments.training import Condition, Scale, TrainingExperiment, average, last
 
-AGENT = PPOConfig(learning_rate_schedule="constant", network=NetworkConfig(normalise="robust"))
+AGENT = PRESETS["noisy"]
 SMALL_AGENT = replace(AGENT, num_envs=4, rollout_steps=32)
 TABLE = "Table 2"
 # of the others, ICM differs from IDF by one constant, and NGU is about episodes that end

@@ -10,6 +10,7 @@ import numpy as np
 from lpm.report.analysis import Analysis
 from lpm.report.families import PAPER, RECOMMENDED, family_of
 from lpm.report.statistics import Estimate, Floats, Interval
+from lpm.report.text import number
 
 NOT_RANKED: Mapping[str, str] = {
     "mnist": "measures bonuses, not agents",
@@ -80,7 +81,8 @@ class Ranking:
     def sentence(self) -> str:
         """Who leads, and how surely."""
         first = self.places[0]
-        lead = f"{first.label} leads: {first.score.value:.2f} of 1 over {len(self.tasks)} tasks"
+        over = f"{len(self.tasks)} task{'' if len(self.tasks) == 1 else 's'}"
+        lead = f"{first.label} leads: {first.score.value:.2f} of 1 over {over}"
         if len(self.places) < 2:
             return f"{lead}."
         second = self.places[1]
@@ -112,6 +114,19 @@ def rank(analyses: Sequence[Analysis]) -> Ranking | None:
     ahead = np.sign(draws[first.method] - draws[second.method])
     left_out = tuple(labels[m] for m in labels if m not in ranked)
     return Ranking(tuple(tasks), tuple(places), left_out, float((ahead + 1).mean() / 2))
+
+
+def in_words(ranking: Ranking) -> list[str]:
+    """The order in every task, what does worse than no bonus there, and who leads: lines for a terminal."""
+    labels, lines = {place.method: place.label for place in ranking.places}, []
+    for task in ranking.tasks:
+        order = sorted((m for m in labels if m in task.scaled), key=lambda m: -task.scaled[m])
+        places = (f"{i}. {labels[m]} {number(task.means[m], 1)}" for i, m in enumerate(order, 1))
+        lines.append(f"{task.label}, {task.metric}: {', '.join(places)}.")
+        worse = [labels[m] for m in order[order.index("none") + 1 :]] if "none" in order else []
+        if worse:
+            lines.append(f"Worse than no bonus there: {', '.join(worse)}.")
+    return [*lines, ranking.sentence]
 
 
 def why_not(analysis: Analysis) -> str:

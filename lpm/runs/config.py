@@ -38,7 +38,7 @@ class RunConfig:
     """Gymnasium id of the environment."""
     algo: Algorithm = "ppo"
     """The learner."""
-    bonus: str = "lpm"
+    bonus: str = "lgn"
     """Name of the bonus; "none" for none."""
     policy: PolicyKind = "learnt"
     """"uniform" draws actions uniformly and learns nothing: the reference for coverage."""

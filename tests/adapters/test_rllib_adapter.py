@@ -415,6 +415,6 @@ def test_the_example_runs() -> None:
     example = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = example
     spec.loader.exec_module(example)
-    paid = example.train(example.Args(env_id="CartPole-v1", iterations=2, num_envs=2, num_steps=16))
+    paid = example.train(example.Args(env_id="CartPole-v1", steps=64, num_envs=2, num_steps=16, bonus="lpm"))
     assert paid["intrinsic_weight"] == 0.5
     assert "intrinsic_dynamics_loss" in paid

@@ -25,7 +25,9 @@ def test_ppo_trains_saves_and_goes_on(
     size = ["--num-envs", "2", "--rollout", "128", "--steps", "256", "--save", str(tmp_path / "ppo")]
     run(monkeypatch, "sb3_ppo.py", *size)
     run(monkeypatch, "sb3_ppo.py", *size, "--resume")
-    assert capsys.readouterr().out.startswith("256 steps, 1 rollouts {}\n512 steps, 2 rollouts")
+    assert capsys.readouterr().out.startswith(
+        "reached after 256 steps, 1 rollouts: no episode ended\nreached after 512 steps, 2 rollouts"
+    )
     assert {file.name for file in tmp_path.iterdir()} == {"ppo.zip", "ppo.bonus.pt"}
 
 
@@ -43,7 +45,7 @@ def test_sac_trains_and_saves(
 
 
 def test_the_plain_loop_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    run(monkeypatch, "gymnasium_loop.py", "--episodes", "2", "--length", "20", "--num-envs", "2")
+    run(monkeypatch, "gymnasium_loop.py", "--steps", "80", "--length", "20", "--num-envs", "2")
     assert "80 steps" in capsys.readouterr().out
 
 

@@ -433,6 +433,6 @@ def test_the_example_runs() -> None:
     example = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = example
     spec.loader.exec_module(example)
-    args = example.Args(env_id="CartPole-v1", total_steps=64, num_envs=2, num_steps=16, epochs=1, minibatches=2)
+    args = example.Args(env_id="CartPole-v1", steps=64, num_envs=2, num_steps=16, epochs=1, minibatches=2)
     _, transform = example.train(args, example.make_env(args))
     assert transform.steps == transform.learnt == 64

@@ -7,7 +7,7 @@ import pytest
 
 from lpm.earlier import current_settings
 from lpm.experiments.experiment import EXPERIMENTS, load_experiment
-from lpm.report.results import read_results
+from lpm.report.results import read_results as load_results
 from lpm.sweeps import load_result
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -33,7 +33,7 @@ def test_every_stored_run_is_recognised_as_done(folder: Path) -> None:
 
 
 def test_no_stored_run_is_left_out_of_the_report() -> None:
-    loaded = read_results([RESULTS], EXPERIMENTS)
+    loaded = load_results([RESULTS], EXPERIMENTS)
     assert loaded.files == sum(len(group.runs) for group in loaded.groups)
     assert not [w for group in loaded.groups for w in group.warnings if "mixed" in w]
 

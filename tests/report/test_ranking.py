@@ -10,7 +10,7 @@ from synthetic_evidence import mountain_car
 from lpm.experiments.evidence import Evidence, Score
 from lpm.report.analysis import Analysis, analyse
 from lpm.report.html import page
-from lpm.report.ranking import in_focus, rank, why_not
+from lpm.report.ranking import in_focus, in_words, rank, why_not
 
 BARE = dataclasses.replace(mountain_car(), scores=(), curves=(), heatmaps=(), frames=(), claims=())
 
@@ -97,3 +97,13 @@ def test_a_few_methods_are_in_focus():
     scores = {"a": {"lgn": 1.0, "lpm": 2.0, "lpm-slow": 9.0, "rnd": 5.0, "icm": 7.0, "ensemble": 8.0, "none": 0.0}}
     assert in_focus(evidence(scores)) == ["lgn", "lpm", "lpm-slow", "ensemble", "none"]
     assert in_focus(evidence({"a": {"x": 1.0}})) == ["x"]
+
+
+def test_in_words_the_order_and_what_is_worse_than_nothing():
+    found = rank([evidence({"a": {"rnd": 3.0, "lgn": 9.0, "none": 5.0}})])
+    assert found is not None
+    order, worse, lead = in_words(found)
+    assert order.startswith("a, ")
+    assert order.endswith(": 1. LGN 9.0, 2. NONE 5.0, 3. RND 3.0.")
+    assert worse == "Worse than no bonus there: RND."
+    assert lead.startswith("LGN leads: 1.00 of 1 over 1 task, best in 1 of 1.")

@@ -37,6 +37,16 @@ def test_presets_and_variants_are_defaults_that_options_override(tmp_path: Path)
     assert config.bonus_settings.affine is False
 
 
+@pytest.mark.parametrize("algo", ["ppo", "a2c"])
+@pytest.mark.parametrize("env", ["lpm/MountainCar-v0", "lpm/NMaze-v0"])
+def test_the_noisy_preset_and_the_bonus_to_use(tmp_path: Path, algo: str, env: str) -> None:
+    words = [env, "--algo", algo, "--preset", "noisy", f"--{algo}.rollout-steps", "4", f"--{algo}.num-envs", "2"]
+    run([*words, "--steps", "8", "--device", "cpu", "--out", str(tmp_path)])
+    config = RunFolder.open(tmp_path).config
+    assert config.bonus == "lgn"
+    assert (config.learner.network.normalise, config.learner.learning_rate_schedule) == ("robust", "constant")
+
+
 def test_interrupt_then_resume(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,7 +102,7 @@ def test_a_wrong_option_names_the_nearest(capsys: pytest.CaptureFixture[str]) ->
 
 def test_help_explains_every_field(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        run(["--help"])
+        run(["--bonus", "lpm", "--help"])
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for option in ("--ppo.network.hidden", "--mixer.clip", "--bonus.queue-size", "--env.NAME", "--resume", "--beta"):
         assert option in text

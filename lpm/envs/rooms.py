@@ -1,0 +1,263 @@
+"""Rooms joined by doors, with one family of noise at a time: what a bonus must stand that noise cannot fool.
+
+The agent walks from a corner through 4 x 4 rooms of 7 x 7 cells; nothing pays and nothing ends an episode but time.
+What it sees is its place, as two numbers or one-hot. `noise` names what is wrong with the world (`FAMILIES`): noise it
+can choose to watch, noise that is always on, in some numbers or in all, everywhere or in some places, and two worlds
+that only look noisy, where moves differ from room to room or doors are a matter of luck. `info["noise"]` says that this
+step showed noise; in the family "place", whose noise grows with the column, that it had at least half of its full size.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from lpm.envs.drawing import blank, disc, rectangle
+from lpm.envs.rng import GOLDEN, TO_UNIT, mix64
+from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv
+
+Family = Literal["none", "action", "sequence", "video", "half", "small", "place", "room", "sticky", "dynamics", "doors"]
+View = Literal["xy", "onehot"]
+FAMILIES: dict[Family, str] = {
+    "none": "no noise",
+    "action": "a fifth action shows white noise",
+    "sequence": "a fifth action shows a pseudo-random sequence",
+    "video": "a video beside the place, restarting at random",
+    "half": "half of the numbers are white noise",
+    "small": "a little noise on every number",
+    "place": "noise that grows with the place",
+    "room": "every other room is noisy",
+    "sticky": "a quarter of the actions repeat the last",
+    "dynamics": "every other room mirrors the moves",
+    "doors": "doors let through three times in ten",
+}
+WATCH = 4  # the fifth action
+SMALL = 0.05  # standard deviation of the small noise, as a share of the range
+STICKY, OPEN, RESTART = 0.25, 0.3, 0.03  # chances: an action repeats, a door lets through, a video jumps
+FRAMES = 256  # of the video, which is a loop
+SEQUENCE = 1 << 16  # length of the pseudo-random sequence
+_MOVES = np.array([(0, -1), (0, 1), (-1, 0), (1, 0), (0, 0)])  # up, down, left, right, watching; (x, y)
+_WATCHED, _ALWAYS = ("action", "sequence"), ("video", "half", "small")
+
+
+def generate_layout(num_rooms: int, room_size: int, layout: int) -> NDArray[np.bool_]:
+    """Where one can walk, indexed [y, x]: a random tree of doors joins all rooms, half of the other walls have one too.
+
+    Door cells stand in the walls, whose coordinates are multiples of `room_size + 1`.
+    """
+    rng = np.random.default_rng([layout, 0x6C706D])
+    pitch = room_size + 1
+    free = np.zeros((num_rooms * pitch + 1,) * 2, dtype=np.bool_)
+    lines = np.arange(len(free)) % pitch != 0
+    free[np.ix_(lines, lines)] = True
+    numbers = np.arange(num_rooms**2).reshape(num_rooms, num_rooms)
+    walls = [(a, b) for side in (numbers, numbers.T) for a, b in zip(side[:-1].flat, side[1:].flat, strict=True)]
+    group = np.arange(num_rooms**2)
+    for index in rng.permutation(len(walls)):
+        a, b = walls[index]
+        shut_for_good = rng.random() < 0.5
+        along = 1 + int(rng.integers(room_size))
+        if group[a] == group[b] and shut_for_good:
+            continue
+        group[group == group[b]] = group[a]
+        y, x = divmod(int(a), num_rooms)
+        if b == a + num_rooms:
+            free[(y + 1) * pitch, x * pitch + along] = True
+        else:
+            free[y * pitch + along, (x + 1) * pitch] = True
+    return free
+
+
+class RoomsVector(BatchedEnv):
+    """A batch of worlds of rooms; `gymnasium.make_vec("lpm/Rooms-v0", ...)` gives this."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}  # type: ignore[misc]
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        noise: Family = "none",
+        observation: View = "xy",
+        num_rooms: int = 4,
+        room_size: int = 7,
+        layout: int = 0,
+        max_episode_steps: int = 300,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
+    ) -> None:
+        """`num_rooms` along each side; `layout` draws the doors, the same in every episode and for every seed."""
+        if noise not in FAMILIES:
+            raise ValueError(f"noise must be one of {', '.join(FAMILIES)}, got {noise!r}")
+        if observation not in get_args(View):
+            raise ValueError(f'observation must be "xy" or "onehot", got {observation!r}')
+        least = {"num_rooms": (num_rooms, 1), "room_size": (room_size, 2), "layout": (layout, 0)}
+        for name, (value, minimum) in {**least, "max_episode_steps": (max_episode_steps, 1)}.items():
+            if value < minimum:
+                raise ValueError(f"{name} must be at least {minimum}, got {value}")
+        self.free = generate_layout(num_rooms, room_size, layout)
+        side = len(self.free)
+        ys, xs = np.indices(self.free.shape)
+        corners = 2 * (np.stack([xs.ravel(), ys.ravel()], 1) - 1) / (side - 3) - 1
+        onehot = np.concatenate([np.eye(side)[xs.ravel()], np.eye(side)[ys.ravel()]], 1)
+        self._signal = (corners if observation == "xy" else onehot).astype(np.float32)
+        self._width = self._signal.shape[1]
+        self._low = -1.0 if observation == "xy" else 0.0  # of the signal and of noise; both reach up to 1
+        self._beside = {"half": 1, "place": 1, "room": 1, "video": 2}.get(noise, 0) * self._width
+        margin = np.sqrt(3) * SMALL * (1 - self._low) if noise == "small" else 0.0
+        super().__init__(
+            num_envs,
+            Box(np.float32(self._low - margin), np.float32(1 + margin), (self._width + self._beside,), np.float32),
+            Discrete(5 if noise in _WATCHED else 4),
+            autoreset_mode,
+            render_mode,
+        )
+        self.noise, self._side, self._limit, self._margin = noise, side, max_episode_steps, margin
+        self._cells = np.cumsum(self.free.ravel()) - 1
+        self.num_cells = int(self.free.sum())
+        pitch = room_size + 1
+        self._other_room = ((xs // pitch + ys // pitch) % 2 == 1).ravel()
+        self._door = (self.free & ((xs % pitch == 0) | (ys % pitch == 0))).ravel()
+        self._size = ((xs - 1) / (side - 3)).ravel().clip(0, 1) if noise == "place" else 1.0 * self._other_room
+        film = np.random.default_rng([layout, 0x66696C6D])
+        waves, start = film.integers(1, 9, self._beside), film.random(self._beside)
+        waving = np.sin(2 * np.pi * (np.arange(FRAMES)[:, None] / FRAMES * waves + start))
+        self._film = self._ranged((waving + 1) / 2)
+        self._place = np.zeros(num_envs, dtype=np.int64)  # y * side + x
+        self._steps = np.zeros(num_envs, dtype=np.int64)
+        self._last = np.full(num_envs, -1, dtype=np.int64)
+        self._clock = np.zeros(num_envs, dtype=np.int64)  # of the video or the sequence
+        self._shown = np.zeros(num_envs, dtype=np.bool_)
+        self._seen = np.zeros((num_envs, self._width + self._beside), dtype=np.float32)
+
+    def _ranged(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Numbers in [0, 1) on the range of the signal."""
+        return self._low + (1 - self._low) * unit
+
+    def _white(self, rows: NDArray[np.int64], count: int) -> NDArray[np.float64]:
+        """Uniform on the range of the signal: over all rooms, the place has about the same variance."""
+        return self._ranged(self.noise_rng.uniform(rows, count))
+
+    def _reset_rows(self, rows: Mask) -> None:
+        chosen = np.flatnonzero(rows)
+        self._place[chosen] = self._side + 1
+        self._steps[chosen], self._last[chosen] = 0, -1
+        if self.noise in ("video", "sequence"):
+            self._clock[chosen] = self.noise_rng.integers(chosen, FRAMES if self.noise == "video" else SEQUENCE)
+        self._look(chosen, np.zeros(len(chosen), dtype=np.bool_))
+
+    def _step_rows(self, actions: Array, active: Mask | None) -> Outcome:
+        rows = np.arange(self.num_envs) if active is None else np.flatnonzero(active)
+        chosen, place = np.asarray(actions, dtype=np.int64)[rows], self._place[rows]
+        if self.noise == "sticky":
+            again = (self.noise_rng.uniform(rows, 1)[:, 0] < STICKY) & (self._last[rows] >= 0)
+            chosen = np.where(again, self._last[rows], chosen)
+            self._last[rows] = chosen
+        if self.noise == "dynamics":  # up and down change places, and left and right
+            chosen = np.where(self._other_room[place], chosen ^ 1, chosen)
+        ahead = place + _MOVES[chosen] @ (1, self._side)
+        passing = self.free.ravel()[ahead]
+        if self.noise == "doors":
+            passing &= ~self._door[ahead] | (self.noise_rng.uniform(rows, 1)[:, 0] < OPEN)
+        self._place[rows] = np.where(passing, ahead, place)
+        self._steps[rows] += 1
+        if self.noise == "video":
+            jump, frame = self.noise_rng.uniform(rows, 2).T
+            self._clock[rows] = np.where(
+                jump < RESTART, (frame * FRAMES).astype(np.int64), (self._clock[rows] + 1) % FRAMES
+            )
+        self._look(rows, chosen == WATCH)
+        truncated = np.zeros(self.num_envs, dtype=np.bool_)
+        truncated[rows] = self._steps[rows] >= self._limit
+        terminated = np.zeros(self.num_envs, dtype=np.bool_)
+        return np.zeros(self.num_envs), terminated, truncated, bool(truncated.any())
+
+    def _look(self, rows: NDArray[np.int64], watching: Mask) -> None:
+        """Draw what the rows see now."""
+        place = self._place[rows]
+        seen = self._signal[place]
+        shown = np.full(len(rows), self.noise in _ALWAYS)
+        if self.noise in _WATCHED:
+            shown = watching
+            viewers = rows[watching]
+            if self.noise == "sequence":
+                self._clock[viewers] = (self._clock[viewers] + 1) % SEQUENCE
+                seen[watching] = self._ranged(sequence(self._clock[viewers], self._width))
+            else:
+                seen[watching] = self._white(viewers, self._width)
+        elif self.noise == "small":
+            seen += self._margin * (2 * self.noise_rng.uniform(rows, self._width) - 1)
+        self._seen[rows, : self._width] = seen
+        if self.noise == "video":
+            self._seen[rows, self._width :] = self._film[self._clock[rows]]
+        elif self._beside:
+            size = np.ones(len(rows)) if self.noise == "half" else self._size[place]
+            self._seen[rows, self._width :] = self._white(rows, self._beside) * size[:, None]
+            shown = size >= 0.5
+        self._shown[rows] = shown
+
+    def _observe(self, rows: Mask | None = None, out: Array | None = None) -> Array:
+        if out is None:
+            return self._seen.copy()
+        selection = slice(None) if rows is None else rows
+        out[selection] = self._seen[selection]
+        return out
+
+    def _info(self) -> dict[str, Array]:
+        return {"cell": self._cells[self._place], "noise": self._shown.copy()}
+
+    def _state(self) -> dict[str, Array]:
+        return {
+            "place": self._place,
+            "steps": self._steps,
+            "last": self._last,
+            "clock": self._clock,
+            "shown": self._shown,
+            "seen": self._seen,
+        }
+
+    def _render_row(self, row: int) -> Array:
+        """The rooms from above; beside them what the agent sees, one grey bar a number."""
+        tile = 5
+        picture = blank(self._side * tile, self._side * tile + 45, (255, 255, 255))
+        marked = self._other_room & (self.noise in ("room", "dynamics"))
+        for place in range(self._side**2):
+            y, x = divmod(place, self._side)
+            colour = (250, 215, 205) if marked[place] else (235, 235, 235)
+            if not self.free[y, x]:
+                colour = (60, 60, 60)
+            rectangle(picture, x * tile, y * tile, (x + 1) * tile, (y + 1) * tile, colour)
+        y, x = divmod(int(self._place[row]), self._side)
+        disc(picture, x * tile + 2, y * tile + 2, 4, (210, 40, 40) if self._shown[row] else (40, 90, 200))
+        edges = np.linspace(0, picture.shape[0], self._seen.shape[1] + 1)
+        grey = np.clip((self._seen[row] - self._low) / (1 - self._low) * 255, 0, 255).astype(int)
+        for top, bottom, level in zip(edges[:-1], edges[1:], grey.tolist(), strict=True):
+            rectangle(picture, self._side * tile + 5, top, picture.shape[1], bottom, (level, level, level))
+        return picture
+
+
+def sequence(frame: NDArray[np.int64], width: int) -> NDArray[np.float64]:
+    """Frames of the pseudo-random sequence, `width` numbers in [0, 1) each: a function of their number alone."""
+    first = frame.astype(np.uint64)[:, None] * np.uint64(width)
+    counters = np.asarray(first + np.arange(1, width + 1, dtype=np.uint64), dtype=np.uint64)
+    return (mix64(counters * GOLDEN) >> np.uint64(11)).astype(np.float64) * TO_UNIT
+
+
+class Rooms(SingleEnv):
+    """One world of rooms; `gymnasium.make("lpm/Rooms-v0", ...)` gives this."""
+
+    def __init__(
+        self,
+        noise: Family = "none",
+        observation: View = "xy",
+        num_rooms: int = 4,
+        room_size: int = 7,
+        layout: int = 0,
+        max_episode_steps: int = 300,
+        render_mode: str | None = None,
+    ) -> None:
+        settings = (noise, observation, num_rooms, room_size, layout, max_episode_steps)
+        super().__init__(RoomsVector(1, *settings, AutoresetMode.DISABLED, render_mode))

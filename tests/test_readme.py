@@ -1,0 +1,88 @@
+"""What the README and the pages print runs as printed, and their numbers are those of `results/`."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import gymnasium
+import pytest
+
+from lpm.cli import main
+
+ROOT = Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="an installed package has no README")
+PAGES = ["README.md", "docs/first_run.md", "docs/own_environment.md", "docs/resume.md"]
+STEPS = re.compile(r"\b(\d+_000|60000|120000)\b")  # the only thing that is cut: how long a run takes
+
+
+def blocks(page: str, *languages: str) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return [code for kind, code in re.findall(r"```(\w+)\n(.*?)```", text, re.DOTALL) if kind in languages]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where a reader of a page is; what the page registers is forgotten."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    registered, modules = set(gymnasium.registry), set(sys.modules)
+    yield tmp_path
+    for name in set(gymnasium.registry) - registered:
+        if not name.startswith("lpm/"):
+            del gymnasium.registry[name]
+    for name in set(sys.modules) - modules:
+        if (tmp_path / f"{name}.py").exists():
+            del sys.modules[name]
+
+
+def code_of(page: str, folder: Path) -> list[str]:
+    """The Python of a page; a block that begins with the name of a file is written to it."""
+    code = blocks(page, "python")
+    files = {name[1]: block for block in code if (name := re.match(r"# (\w+\.py)\n", block))}
+    for name, block in files.items():
+        (folder / name).write_text(block)
+    return [block for block in code if block not in files.values()]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_python_of_a_page_runs(page: str, folder: Path) -> None:
+    for code in code_of(page, folder):
+        exec(compile(STEPS.sub("2048", code), page, "exec"), {"__name__": "page"})
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_of_a_page_run(page: str, folder: Path) -> None:
+    pytest.importorskip("pygame")
+    code_of(page, folder)
+    longer = {"60000": "2048", "120000": "4096"}
+    for code in blocks(page, "bash"):
+        for line in code.replace("\\\n", " ").splitlines():
+            words = [longer.get(word, word) for word in shlex.split(line, comments=True)]
+            if words[:1] == ["lpm"]:
+                assert main(words[1:]) == 0, line
+
+
+def refresh_tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("refresh_results", ROOT / "tools" / "refresh_results.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_number_is_that_of_the_results(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refresh_tool().main(["--check"]) == 0, capsys.readouterr().out
+
+
+def test_links_to_files_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    for page in pages:
+        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
