@@ -28,7 +28,7 @@ SMALL: dict[str, Any] = {
     "hidden": (8,), "encoder_hidden": (8,), "inverse_hidden": (8,), "model_hidden": (8,), "critic_hidden": (8,),
     "dynamics_hidden": (8,), "error_hidden": (8,), "ensemble_hidden": 8, "features": 8, "rnd_features": 8, "state": 8,
     "embedding": 8, "anchor_features": 16, "memory_size": 64, "table_bits": 8, "dynamics_steps": 2, "error_steps": 2,
-    "epochs": 1, "critic_epochs": 1, "buffer_size": 200,
+    "epochs": 1, "critic_epochs": 1, "buffer_size": 200, "warmup": 1,
 }  # fmt: skip
 # Fields that act only where another one has a certain value.
 ONLY_WITH: dict[str, dict[str, Any]] = {
