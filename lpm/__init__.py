@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lpm.core.bonus import IntrinsicReward as IntrinsicReward
     from lpm.core.check import check_intrinsic as check_intrinsic
     from lpm.core.mixer import MixerConfig as MixerConfig
+    from lpm.core.mixer import RewardMixer as RewardMixer
     from lpm.core.registry import make as make
     from lpm.core.registry import names as names
     from lpm.core.registry import register as register
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "IntrinsicReward": "lpm.core.bonus",
     "MixerConfig": "lpm.core.mixer",
+    "RewardMixer": "lpm.core.mixer",
     "Spaces": "lpm.core.spaces",
     "Transitions": "lpm.core.transitions",
     "check_intrinsic": "lpm.core.check",
@@ -38,6 +40,7 @@ _HOMES = {
 __all__ = [
     "IntrinsicReward",
     "MixerConfig",
+    "RewardMixer",
     "Spaces",
     "Transitions",
     "__version__",
