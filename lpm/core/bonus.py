@@ -159,9 +159,9 @@ class IntrinsicReward(nn.Module):
         """Continue from a `state_dict` of the same bonus with the same settings; another one is refused untouched."""
         missing, unknown = set(self.state_dict()) - set(state_dict), set(state_dict) - set(self.state_dict())
         if strict and (missing or unknown):
-            shown = [f"without {sorted(missing)[0]!r}"] * bool(missing) + [f"with {sorted(unknown)[0]!r}"] * bool(
-                unknown
-            )
+            shown = [f"without {name!r}" for name in sorted(missing)[:1]] + [
+                f"with {name!r}" for name in sorted(unknown)[:1]
+            ]
             raise ValueError(
                 f"{type(self).__name__} cannot take this state, {' and '.join(shown)}: it was written by another "
                 "bonus, with other settings, or by an older version of lpm"
