@@ -20,12 +20,11 @@ LGN_PARTS = {
     "lgn-denoise-none": Method("LGN, distances with the noise", "lgn", {"denoise": "none"}),
     "lgn-units-none": Method("LGN, distances of plain features", "lgn", {"units": "none"}),
     "lgn-units-variance": Method("LGN, distances in units of variance", "lgn", {"units": "variance"}),
-    "lgn-reach-none": Method("LGN, distances without bound", "lgn", {"reach": None}),
     "lgn-reach-1": Method("LGN, new beyond 1 step", "lgn", {"reach": 1.0}),
+    "lgn-reach-2": Method("LGN, new beyond 2 steps", "lgn", {"reach": 2.0}),
     "lgn-reach-4": Method("LGN, new beyond 4 steps", "lgn", {"reach": 4.0}),
     "lgn-memory-episodic": Method("LGN, memory of the episode", "lgn", {"memory": "episodic"}),
     "lgn-memory-lifelong": Method("LGN, memory of the run", "lgn", {"memory": "lifelong"}),
-    "lgn-memory-both": Method("LGN, memory of both", "lgn", {"memory": "both"}),
     "lgn-memory-256": Method("LGN, 256 states remembered", "lgn", {"memory_size": 256}),
     "lgn-memory-4096": Method("LGN, 4,096 states remembered", "lgn", {"memory_size": 4096}),
     "lgn-joint": Method("LGN, one regression for all actions", "lgn", {"regression": "joint"}),
@@ -36,8 +35,8 @@ LGN_PARTS = {
     "lgn-horizon-1000": Method("LGN, errors fade in 1,000 steps", "lgn", {"horizon": 1e3}),
     "lgn-horizon-100000": Method("LGN, errors fade in 100,000 steps", "lgn", {"horizon": 1e5}),
 }
-"""LGN changed in one place at a time. Of the three memories, one is the default. The width of φ is not here: it matters
-for images and vectors of more than 64 numbers only."""
+"""LGN changed in one place at a time. The width of φ is not here: it matters for images and vectors of more than 64
+numbers only."""
 
 LPM_PARTS = {
     "lpm": Method("LPM: log, one rollout, 16 : 16", "lpm"),

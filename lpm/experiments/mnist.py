@@ -36,7 +36,7 @@ _LPM = {"variant": "paper-mnist", "buffer_size": 19_200, "gate_fitted": True, "a
 _ANCHORED = {"variant": "mnist", "buffer_size": 19_200, "gate_fitted": True, "queue_size": BATCH}
 
 METHODS: dict[str, Method] = {
-    "lgn": Method("LGN, lifelong", "lgn_lifelong"),  # draws of digits have no episodes
+    "lgn": Method("LGN, lifelong", "lgn_lifelong", {"warmup": BATCH}),  # draws of digits have no episodes
     "lpm": Method("LPM (log)", "lpm", _LPM),
     "lpm-paper": Method("LPM, literal", "lpm", {"variant": "paper-mnist", "buffer_size": 19_200}),
     "lpm-exp": Method("LPM (exp)", "lpm_release", {**_LPM, "form": "exp"}),
