@@ -24,7 +24,8 @@ from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.buffers import RingBuffer, fixed_sample
+from lpm.nn.bayes import median_distance
+from lpm.nn.buffers import RingBuffer
 from lpm.nn.inputs import ObservationInput, in_chunks
 from lpm.nn.memory import WindowMemory, nearest_weighted
 from lpm.nn.random_target import random_encoder
@@ -413,10 +414,7 @@ class Design(nn.Module):
 
     def fix(self, phi: Tensor) -> None:
         """Measure the length scale of the Fourier features on the first states."""
-        some = phi[fixed_sample(len(phi), 256).to(phi.device)].double()
-        distances = torch.pdist(some)
-        middle = float(distances.median()) if len(distances) else 0.0
-        self.length.fill_(self.length_scale * (middle if middle > 1e-6 else 1.0))
+        self.length.fill_(self.length_scale * median_distance(phi, 256))
 
     def forward(self, phi: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         """Rows of φ (B, D) and raw actions to columns (B, K) and numbers of regressions (B,)."""

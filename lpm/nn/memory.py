@@ -174,8 +174,9 @@ class EpisodeLine(NamedTuple):
         first = self.rows.shape[1] - 2 * steps
         order = self.live.cumsum(1)
         nearest = []
-        for start in range(0, steps, max(1, PAIRS_AT_ONCE // max(1, self.live.numel()))):
-            span = slice(start, start + max(1, PAIRS_AT_ONCE // max(1, self.live.numel())))
+        at_once = max(1, PAIRS_AT_ONCE // max(1, self.live.numel()))
+        for start in range(0, steps, at_once):
+            span = slice(start, start + at_once)
             at = first + 1 + 2 * torch.arange(steps, device=rows.device)[span]
             seen = self.live.unsqueeze(1) & (self.episode.unsqueeze(1) == self.episode[:, at].unsqueeze(2))
             age = order[:, at].unsqueeze(2) - order.unsqueeze(1)
