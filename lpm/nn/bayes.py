@@ -8,9 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from lpm.nn.buffers import fixed_sample
-
-JITTER = 1e-8
-ATTEMPTS = 12  # with ten times as much jitter each
+from lpm.nn.ridge import cholesky_with_jitter
 
 
 def expected_gain(q: Tensor) -> Tensor:
@@ -113,15 +111,7 @@ class BayesianRegression(nn.Module):
 
 
 def _cholesky(precision: Tensor) -> Tensor:
-    factor, failed = torch.linalg.cholesky_ex(precision)
-    jitter = JITTER * float(precision.diagonal().mean())
-    for _ in range(ATTEMPTS):
-        if not bool(failed):
-            break
-        raised = precision.clone()
-        raised.diagonal().add_(jitter)
-        factor, failed = torch.linalg.cholesky_ex(raised)
-        jitter *= 10
-    if bool(failed):
+    factor = cholesky_with_jitter(precision)
+    if factor is None:
         raise ArithmeticError("Bayesian regression: its precision matrix has no Cholesky factor, even with jitter")
-    return factor  # type: ignore[no-any-return]
+    return factor

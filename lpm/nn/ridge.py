@@ -89,9 +89,15 @@ def _by_action(action: Tensor, count: int) -> list[tuple[int, Tensor | slice]]:
 
 
 def solve_positive(matrix: Tensor, right: Tensor) -> Tensor:
-    """matrix⁻¹·right for symmetric positive matrices (..., K, K), with as much jitter as a factor takes."""
+    """matrix⁻¹·right for symmetric positive matrices (..., K, K); 0 where numbers overflowed, as without data."""
+    factor = cholesky_with_jitter(matrix)
+    return torch.zeros_like(right) if factor is None else torch.cholesky_solve(right, factor)
+
+
+def cholesky_with_jitter(matrix: Tensor) -> Tensor | None:
+    """Cholesky factors of symmetric matrices (..., K, K), with as much jitter as it takes; None if none is enough."""
     factor, failed = torch.linalg.cholesky_ex(matrix)
-    jitter = JITTER * matrix.diagonal(dim1=-2, dim2=-1).mean(-1, keepdim=True).clamp_min(1e-300)
+    jitter = JITTER * matrix.diagonal(dim1=-2, dim2=-1).mean(-1, keepdim=True)
     for _ in range(ATTEMPTS):
         if not bool(failed.any()):
             break
@@ -99,6 +105,4 @@ def solve_positive(matrix: Tensor, right: Tensor) -> Tensor:
         raised.diagonal(dim1=-2, dim2=-1).add_(jitter)
         factor, failed = torch.linalg.cholesky_ex(raised)
         jitter = 10 * jitter
-    if bool(failed.any()):
-        return torch.zeros_like(right)  # numbers that overflowed: predict what is predicted without data
-    return torch.cholesky_solve(right, factor)
+    return None if bool(failed.any()) else factor
