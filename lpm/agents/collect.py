@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lpm.agents.policy import ActorCritic
+from lpm.agents.shards import whole_rows
 from lpm.core.episodes import RECENT, EpisodeSums
 from lpm.core.errors import NonFiniteError
+from lpm.core.group import ALONE, Group
 from lpm.core.mixer import Floats, Mask
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
@@ -62,18 +64,26 @@ class Collector:
     """Steps the environments and keeps what the next block starts from; all of it is in `state_dict`."""
 
     def __init__(
-        self, envs: Envs, spaces: Spaces, steps: int, *, seed: int, device: torch.device | str = "cpu"
+        self,
+        envs: Envs,
+        spaces: Spaces,
+        steps: int,
+        *,
+        seed: int,
+        device: torch.device | str = "cpu",
+        group: Group = ALONE,
     ) -> None:
-        self.envs = envs
+        """In a `group` of several processes `envs` are this one's share; steps and episodes are counted for all."""
+        self.envs, self.group = envs, group
         self.spaces = spaces
         self.num_steps = steps
         self.num_envs = envs.num_envs
         self.mode = _autoreset_mode(envs)
         self.device = torch.device(device)
-        self.seed = seed
+        self.seed = seed + group.rank * envs.num_envs  # a row's seed is that of a single process
         self.seconds = {"env": 0.0, "policy": 0.0}
         self.total_steps = 0
-        self.sums = EpisodeSums(2, self.num_envs)
+        self.sums = EpisodeSums(2, self.num_envs * group.size)
         """Return and length of episodes."""
         self.visits = np.zeros(int(find_attribute(envs, "num_cells", 0)), dtype=np.int64)
         shape = (steps, self.num_envs)
@@ -85,21 +95,40 @@ class Collector:
         self._terminated, self._truncated, self._valid, self._noise = np.zeros((4, *shape), dtype=np.bool_)
         self._cells = np.full((2, *shape), -1, dtype=np.int64)  # where the step led, and where a reset led
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
-        self._start(envs.reset(seed=seed))
+        self._start(envs.reset(seed=self.seed))
         self.exact = _can_save(envs)
         """Whether the environments can be saved and put back exactly."""
+        self.shared_names: tuple[str, ...] = tuple(find_attribute(envs, "_shared_state", tuple)())
+        """Parts of the environments' state that belong to all of them together."""
+        if not group.alone and self.exact:
+            self._share_state()
 
     def _start(self, first: tuple[Any, dict[str, Any]]) -> None:
         obs, info = first
         self._obs.numpy()[-1] = obs
         if "cell" in info:
-            self._visit(np.asarray(info["cell"]))
+            self._visit(self._of_all(np.asarray(info["cell"])[None]))
+
+    def _share_state(self) -> None:
+        """What belongs to all environments together is the first process's."""
+        state: Any = self.envs.get_state()  # type: ignore[attr-defined]
+        states = self.group.everyone(state)
+        if whole_rows(states, self.shared_names) is None:
+            self.exact = False  # saved for each process apart, it could not be put together
+        elif self.shared_names:
+            shared = {key: value for key, value in states[0].items() if key.split(".")[-1] in self.shared_names}
+            self.envs.set_state({**state, **shared})  # type: ignore[attr-defined]
+
+    def _of_all(self, block: NDArray[Any]) -> NDArray[Any]:
+        """(T, N) of all processes, from the (T, n) of each."""
+        return block if self.group.alone else self.group.columns(torch.from_numpy(block)).numpy()
 
     # ---- collecting ---------------------------------------------------------------------------------------
     def collect(self, policy: ActorCritic, generator: torch.Generator, *, uniform: bool = False) -> Block:
         """The next block, acted by sampling from `policy`, or uniformly at random."""
         steps, actions = self.num_steps, policy.actions
-        noise = actions.noise(steps, self.num_envs, generator)
+        mine = slice(self.group.rank * self.num_envs, (self.group.rank + 1) * self.num_envs)
+        noise = actions.noise(steps, self.num_envs * self.group.size, generator)[:, mine]
         parameters = torch.zeros(steps, self.num_envs, self.spaces.policy_width)
         choices = actions.uniform(noise) if uniform else noise.new_zeros(0)
         values: list[Tensor] = []
@@ -134,10 +163,15 @@ class Collector:
                 self.seconds["env"] += clock - decided
         # cloned outside inference mode: only ordinary tensors may take part in the loss
         choices = choices if uniform else torch.stack(parts).clone()
-        self.total_steps += steps * self.num_envs
+        self.total_steps += steps * self.num_envs * self.group.size
         self._check_finite()
-        self.sums.add(np.stack((self._reward, self._valid)), self._terminated | self._truncated)
-        self._visit(self._cells)
+        reward, valid, done, shown = map(
+            self._of_all, (self._reward, self._valid, self._terminated | self._truncated, self._noise)
+        )
+        self.sums.add(np.stack((reward, valid)), done)
+        if len(self.visits):
+            for cells in self._cells:
+                self._visit(self._of_all(cells))
         return Block(
             transitions=self._transitions(actions.executed, choices, parameters),
             choice=choices.to(self.device),
@@ -148,7 +182,7 @@ class Collector:
             terminated=self._terminated,
             truncated=self._truncated,
             valid=self._valid,
-            noise_share=float(self._noise[self._valid].mean()) if saw_noise and self._valid.any() else None,
+            noise_share=float(shown[valid].mean()) if saw_noise and valid.any() else None,
         )
 
     def _store(self, t: int, outcome: tuple[Any, Any, Any, Any, dict[str, Any]]) -> bool:
@@ -232,6 +266,11 @@ class Collector:
             self.visits += np.bincount(seen, minlength=len(self.visits))
 
     # ---- state --------------------------------------------------------------------------------------------
+    @staticmethod
+    def rows_of(state: dict[str, Any]) -> dict[str, Any]:
+        """The parts of a state that have an entry per environment of this process."""
+        return {key: state[key] for key in ("obs", "ended", "envs")}
+
     def state_dict(self) -> dict[str, Any]:
         """Everything the next block depends on, the environments included if they can be saved."""
         return {

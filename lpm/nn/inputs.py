@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
+from lpm.core.group import Order
 from lpm.core.spaces import Spaces
 from lpm.nn.statistics import RobustScale, RunningMoments
 
@@ -64,18 +66,23 @@ class ObservationInput(nn.Module):
         """Whether there are active statistics, or none are needed."""
         return self.moments is None or self.moments.ready
 
-    def observe(self, *fields: Tensor) -> None:
+    def observe(self, *fields: Tensor, order: Order | None = None) -> None:
         """Accumulate statistics, if there are any, of rows (B, ...) of observations, of their successors or of both.
 
-        The statistics are the same however rows are split into blocks.
+        The statistics are the same however rows are split into blocks, or among processes: `order` then says how.
         """
         if self.moments is None:
             return
         if isinstance(self.moments, RobustScale):  # numbers its rows as they come
-            fields = (torch.stack(fields, dim=1).flatten(0, 1),)
-        for rows in fields:
-            for part in torch.split(rows, 256):  # float64 sums of a whole block of images would take gigabytes
-                self.moments.observe(self.raw(part))
+            rows = torch.stack(fields, dim=1).flatten(0, 1)
+            if order is not None:
+                self.moments.observe(self.raw(rows), order.repeated(len(fields)))
+                return
+            fields = (rows,)
+        with nullcontext() if isinstance(self.moments, RobustScale) else self.moments.summed(order):
+            for rows in fields:
+                for part in torch.split(rows, 256):  # float64 sums of a whole block of images would take gigabytes
+                    self.moments.observe(self.raw(part))
 
     def commit(self) -> None:
         """Make the accumulated statistics the active ones."""

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
+
+from lpm.core.group import Order
 
 
 class Statistics(nn.Module):
@@ -50,6 +55,20 @@ class RunningMoments(Statistics):
         self.sums += rows.sum(0)
         self.squares += rows.square().sum(0)
 
+    @contextmanager
+    def summed(self, order: Order | None) -> Iterator[None]:
+        """What is observed inside is summed over the processes at the end, if there are several."""
+        if order is None:
+            yield
+            return
+        state = (self.total, self.sums, self.squares)
+        before = [tensor.clone() for tensor in state]
+        for tensor in state:
+            tensor.zero_()
+        yield
+        for tensor, earlier, added in zip(state, before, order.group.sum(*state), strict=True):
+            tensor.copy_(earlier + added)
+
     @torch.no_grad()
     def commit(self) -> None:
         """Make everything observed so far the active statistics."""
@@ -95,13 +114,17 @@ class HashedSample(nn.Module):
         return self.sample[: int(self.kept)]
 
     @torch.no_grad()
-    def observe(self, rows: Tensor) -> None:
-        """Take a batch (B, *shape) into the sample."""
+    def observe(self, rows: Tensor, order: Order | None = None) -> None:
+        """Take a batch (B, *shape) into the sample; `order` if several processes take in theirs."""
         capacity = len(self.sample)
-        number = int(self.total) + torch.arange(len(rows), device=rows.device)
-        self.total += len(rows)
+        place = torch.arange(len(rows), device=rows.device) if order is None else order.number
+        number = int(self.total) + place
+        self.total += len(rows) if order is None else order.total
         chosen = _hash(number) < self.share
         number, rows = number[chosen], rows[chosen].float()
+        if order is not None:
+            chosen_order = Order(order.group, number, order.total)
+            number, rows = chosen_order.join(number), chosen_order.join(rows)
         while len(rows):
             start = int(self.kept)
             end = min(start + len(rows), capacity)

@@ -17,8 +17,9 @@ import torch
 from numpy.typing import NDArray
 
 from lpm.agents import Agent, NonFiniteError
+from lpm.core.group import ALONE, Group, WorkerLost
 from lpm.runs.build import build
-from lpm.runs.checkpoint import CheckpointError, load_checkpoint, remove_unfinished, save_checkpoint
+from lpm.runs.checkpoint import CheckpointError, checkpoints, load_checkpoint, remove_unfinished, save_checkpoint
 from lpm.runs.config import RunConfig
 from lpm.runs.folder import RunFolder
 from lpm.runs.loggers import Logger, Service, open_loggers
@@ -70,16 +71,22 @@ def train(
     resume: bool = False,
     say: Callable[[str], None] = print,
     on_cycle: OnCycle | None = None,
+    group: Group = ALONE,
 ) -> Outcome:
     """Train and write the run folder; with `resume`, go on from its last whole checkpoint.
 
     SIGINT and SIGTERM end the run after the update in progress, with a checkpoint. Raises `NonFiniteError` if a number
     stops being finite and `CheckpointError` if a checkpoint cannot be written, both after recording it.
+
+    The processes of a `group` all call this with the same arguments. Only the first one touches the folder, says
+    anything and calls `on_cycle`; a signal to any of them ends all. `WorkerLost` is raised if one of them is gone.
     """
     options = options or TrainOptions()
+    if group.rank:
+        return _follow(config, resume, group)
     folder = RunFolder.open(out, config) if resume else RunFolder.unused(out)
     with _threads(config.threads):
-        agent = build(config)
+        agent = build(config, group)
         try:
             if not resume:
                 folder.create(config)  # only now: a config that cannot be built leaves no folder behind
@@ -91,8 +98,32 @@ def train(
             agent.collector.envs.close()
 
 
+def _follow(config: RunConfig, resume: bool, group: Group) -> Outcome:
+    """The same training in all processes but the first: what `_Run` does, without folder and words."""
+    with _threads(config.threads):
+        agent = build(config, group)
+        start = monotonic()
+        try:
+            if resume and group.any(False)[0]:
+                agent.scatter_state(None)
+            steps_saved, stopped = -1, False
+            with _graceful() as stop:
+                while agent.steps < config.steps and not stopped:
+                    agent.cycle()
+                    if group.any(False)[0]:
+                        agent.gather_state()
+                        steps_saved = agent.steps
+                    (stopped,) = group.any(stop.is_set())
+            if steps_saved != agent.steps:
+                agent.gather_state()
+            status: Literal["finished", "interrupted"] = "finished" if agent.steps >= config.steps else "interrupted"
+            return Outcome(status, agent.steps, monotonic() - start, [], agent.collector.visits.copy(), {})
+        finally:
+            agent.collector.envs.close()
+
+
 class _Run:
-    """One call of `train`."""
+    """One call of `train`, in the first process or the only one."""
 
     def __init__(
         self, config: RunConfig, folder: RunFolder, options: TrainOptions, agent: Agent, say: Callable[[str], None]
@@ -113,13 +144,14 @@ class _Run:
 
     def restore(self) -> None:
         loaded = load_checkpoint(self.folder.checkpoints)
+        self.agent.group.any(loaded is not None)
         if loaded is None:
             self.say("No checkpoint yet: starting from the beginning.")
             return
         for problem in loaded.damaged:
             self.say(f"{problem}; using {loaded.path.name}.")
         state = loaded.state
-        self.agent.load_state_dict(state["agent"])
+        self.agent.scatter_state(state["agent"])
         self.averages.load_state_dict(state["averages"])
         self.metrics = dict(state["metrics"])
         self.metrics_size, self.next_line = state["metrics_size"], state["next_line"]
@@ -140,17 +172,20 @@ class _Run:
             loggers += open_loggers(
                 self.options.log, folder.path, _flat(config), agent.steps, self.say, self.options.tensorboard
             )
-            saved, steps_saved = monotonic(), -1
-            with _graceful() as stop:
-                while agent.steps < config.steps and not stop.is_set():
+            saved, steps_saved, stopped = monotonic(), -1, False
+            with _graceful() as stop, self._noting_loss():
+                while agent.steps < config.steps and not stopped:
                     self.averages.add(agent.cycle())
                     if agent.steps >= self.next_line or agent.steps >= config.steps:
                         self._line(lines, loggers)
                     if on_cycle is not None:
                         on_cycle(agent, self.metrics)
-                    if monotonic() - saved >= self.options.checkpoint_seconds:
+                    # of several processes one may die at any time: there is a checkpoint from the first update on
+                    first = steps_saved < 0 and not agent.group.alone
+                    if agent.group.any(first or monotonic() - saved >= self.options.checkpoint_seconds)[0]:
                         self._checkpoint(lines)
                         saved, steps_saved = monotonic(), agent.steps
+                    (stopped,) = agent.group.any(stop.is_set())
             if steps_saved != agent.steps:
                 self._checkpoint(lines)
             status: Literal["finished", "interrupted"] = "finished" if agent.steps >= config.steps else "interrupted"
@@ -181,7 +216,7 @@ class _Run:
 
     def _checkpoint(self, lines: MetricsFile) -> None:
         state = {
-            "agent": self.agent.state_dict(),
+            "agent": self.agent.gather_state(),
             "averages": self.averages.state_dict(),
             "metrics": self.metrics,
             "metrics_size": lines.sync(),
@@ -189,6 +224,18 @@ class _Run:
             "seconds": self.seconds,
         }
         save_checkpoint(self.folder.checkpoints, self.agent.steps, state)
+
+    @contextmanager
+    def _noting_loss(self) -> Iterator[None]:
+        """If another process is lost, say so and from where the run can go on, before a signal ends this one too."""
+        try:
+            yield
+        except WorkerLost as error:
+            kept = checkpoints(self.folder.checkpoints)
+            rest = f"the last checkpoint is {kept[0].name}" if kept else "there is no checkpoint yet"
+            self._try_result("failed", f"{error}; {rest}")
+            self.say(f"Step {self.agent.steps:,}: {error}. The run ends here; {rest}.")
+            raise
 
     def _keep_models(self) -> None:
         """The networks have not moved since their last finite update: worth keeping beside the last checkpoint."""
