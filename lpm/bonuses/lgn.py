@@ -286,7 +286,8 @@ class LGN(IntrinsicReward):
         slots = self.buffer.last(fresh)
         raw, action, raw_next = (self.buffer[name][slots] for name in ("obs", "action", "next_obs"))
         group = self.group
-        order = None if group.alone else Order(group, self.buffer.places(slots, fresh), fresh)
+        held = min(fresh, len(self.buffer))
+        order = None if group.alone else Order(group, self.buffer.places(slots, held), held)
         if self.updates == 0:
             self.state.fix()
             self.design.fix(self.state.scaled(raw_next if order is None else order.join(raw_next)))
