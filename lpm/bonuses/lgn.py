@@ -454,9 +454,7 @@ class FadingCovariance(nn.Module):
         self.register_buffer("sums", torch.zeros(width, dtype=torch.float64))
         self.register_buffer("products", torch.zeros(width, width, dtype=torch.float64))
 
-    def add(
-        self, rows: Tensor, weight: Tensor | None = None, *, centred: bool = True, group: Group = ALONE
-    ) -> None:
+    def add(self, rows: Tensor, weight: Tensor | None = None, *, centred: bool = True, group: Group = ALONE) -> None:
         """Take in rows (B, D), by weight if given. Not `centred`: the second moment about 0 is meant."""
         rows = rows.double()
         count = self.total.new_tensor(len(rows))

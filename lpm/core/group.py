@@ -230,10 +230,9 @@ class Processes(Group):
 
 def _lost(error: str) -> str:
     """What torch says when another process is gone, in a sentence."""
-    first = error.strip().splitlines()[0] if error.strip() else "no reason given"
     if "timed out" in error.lower() or "timeout" in error.lower():
-        return f"another process did not answer in time ({first})"
-    return f"the connection to another process was lost: it died or was killed ({first})"
+        return "another process did not answer in time: it hangs, or its machine does"
+    return "the connection to another process was lost: it died or was killed"
 
 
 def this_machine() -> str:

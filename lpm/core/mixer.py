@@ -162,7 +162,9 @@ class RewardMixer:
         if self.group.alone:
             self._take(seen.size, seen.mean() if seen.size else 0.0, seen.var() if seen.size else 0.0)
             return
-        count, mean = (float(x) for x in self.group.sum(*torch.tensor([[seen.size], [seen.sum()]], dtype=torch.float64)))
+        count, mean = (
+            float(x) for x in self.group.sum(*torch.tensor([[seen.size], [seen.sum()]], dtype=torch.float64))
+        )
         mean /= max(count, 1.0)
         (squares,) = self.group.sum(torch.tensor([((seen - mean) ** 2).sum()], dtype=torch.float64))
         self._take(count, mean, float(squares) / max(count, 1.0))

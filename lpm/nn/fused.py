@@ -144,7 +144,9 @@ def least_squares(
     with torch.no_grad():
         for x, y in batches:
             difference = network.forward(x).sub_(y)
-            losses.append(difference.square().sum() / max(difference.numel(), 1) if average else difference.square().mean())
+            losses.append(
+                difference.square().sum() / max(difference.numel(), 1) if average else difference.square().mean()
+            )
             network.backward(difference.mul_(2 / max(difference.numel(), 1)))
             if average is not None:
                 average([*gradients, losses[-1]], len(x))

@@ -156,7 +156,6 @@ class WindowMemory(nn.Module):
         self.rows[env, self.capacity - newer[env, place]] = line.rows[env, place]
         self.count.copy_(kept.sum(1).clamp_max(self.capacity))
 
-
     def whole(self, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """The state that a single process would have: environments of several processes beside each other."""
         return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}

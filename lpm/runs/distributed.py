@@ -50,6 +50,8 @@ def joined(timeout: float = TIMEOUT_SECONDS) -> Iterator[Group]:
         check_versions(group)
         yield group
         dist.destroy_process_group()
+        if rank:
+            _wait_until_said(store)  # torchrun ends them all as soon as one has ended with an exit status
     except BaseException as problem:
         if rank == 0:
             raise
@@ -131,10 +133,19 @@ def _part(store: Any, rank: int, problem: BaseException) -> None:
             text = str(problem) or type(problem).__name__
             store.set(_FAILED, f"process {rank} on {this_machine()} stopped: {text}")
         dist.destroy_process_group()
+    except RuntimeError:
+        pass  # the store is gone with the first process
+    if not _wait_until_said(store) and isinstance(problem, WorkerLost):
+        print(f"process {rank}: {problem}; process 0 is gone too", file=sys.stderr)
+
+
+def _wait_until_said(store: Any) -> bool:
+    """Whether the first process has said its last words."""
+    try:
         store.wait([_SAID], timedelta(seconds=PARTING_SECONDS))
     except RuntimeError:
-        if isinstance(problem, WorkerLost):
-            print(f"process {rank}: {problem}; process 0 is gone too", file=sys.stderr)
+        return False
+    return True
 
 
 def _say_said(store: Any) -> None:

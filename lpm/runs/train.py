@@ -116,6 +116,7 @@ def _follow(config: RunConfig, resume: bool, group: Group) -> Outcome:
                     (stopped,) = group.any(stop.is_set())
             if steps_saved != agent.steps:
                 agent.gather_state()
+            group.any(False)  # until the first has written it
             status: Literal["finished", "interrupted"] = "finished" if agent.steps >= config.steps else "interrupted"
             return Outcome(status, agent.steps, monotonic() - start, [], agent.collector.visits.copy(), {})
         finally:
@@ -190,6 +191,7 @@ class _Run:
                 self._checkpoint(lines)
             status: Literal["finished", "interrupted"] = "finished" if agent.steps >= config.steps else "interrupted"
             self._result(status)
+            agent.group.any(False)
             return Outcome(
                 status, agent.steps, self.seconds, lines.rows, agent.collector.visits.copy(), self._time_shares()
             )

@@ -112,7 +112,7 @@ def killed(folder: Path) -> None:
             return cycle(self)
 
         PPO.cycle = cycle_or_die  # type: ignore[method-assign]
-    words = ["train", "lpm/MountainCar-v0", "--bonus", "lpm", "--steps", "4e4", "--out", str(run)]
+    words = ["train", "lpm/MountainCar-v0", "--bonus", "lpm", "--steps", "1280", "--out", str(run)]
     words += ["--ppo.num-envs", "4", "--ppo.rollout-steps", "32", "--device", "cpu", "--timeout-seconds", "60"]
     raise SystemExit(main(words))
 
