@@ -125,8 +125,8 @@ def _check_learners(learners: int, bonus: str, episodic: bool = False) -> None:
             else "cannot be trained by several processes yet"
         )
         raise ValueError(
-            f"add_intrinsic: with num_learners={learners} expected one of {together}; {bonus!r} {why}: use one learner, "
-            "and num_env_runners to collect faster"
+            f"add_intrinsic: with num_learners={learners} expected one of {together}; {bonus!r} {why}: use one "
+            "learner, and num_env_runners to collect faster"
         )
 
 

@@ -68,8 +68,8 @@ def check_versions(group: Group) -> None:
         if len(set(have)) > 1:
             other = next(i for i, version in enumerate(have) if version != have[0])
             raise ValueError(
-                f"versions differ between processes: {name} is {have[0]} in process 0 on {found[0][0]}, {have[other]} in "
-                f"process {other} on {found[other][0]}; install the same everywhere"
+                f"versions differ between processes: {name} is {have[0]} in process 0 on {found[0][0]}, {have[other]} "
+                f"in process {other} on {found[other][0]}; install the same everywhere"
             )
 
 
