@@ -11,6 +11,7 @@ from lpm.bonuses import etd as etd
 from lpm.bonuses import forward_error as forward_error
 from lpm.bonuses import gamma_progress as gamma_progress
 from lpm.bonuses import icm as icm
+from lpm.bonuses import lbs as lbs
 from lpm.bonuses import lgn as lgn
 from lpm.bonuses import lpm as lpm
 from lpm.bonuses import lpm_anchored as lpm_anchored
