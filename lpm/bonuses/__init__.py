@@ -4,6 +4,7 @@ from lpm.bonuses import ama as ama
 from lpm.bonuses import bayes_gain as bayes_gain
 from lpm.bonuses import count as count
 from lpm.bonuses import curiosity_critic as curiosity_critic
+from lpm.bonuses import deir as deir
 from lpm.bonuses import e3b as e3b
 from lpm.bonuses import eme as eme
 from lpm.bonuses import ensemble as ensemble
