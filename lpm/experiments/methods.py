@@ -38,4 +38,12 @@ ADDED: dict[str, Method] = {
 """What the paper does not have: the release's reward form, error models that start from f's prior, other
 learning-progress bonuses, and the two floors."""
 
-ALL: dict[str, Method] = {**OURS, **PAPER, **ADDED}
+RIVALS: dict[str, Method] = {
+    "gamma_progress": Method("γ-Progress", "gamma_progress"),
+    "lbs": Method("LBS", "lbs"),
+    "deir": Method("DEIR", "deir"),
+    "byol_hindsight": Method("BYOL-Hindsight", "byol_hindsight"),
+}
+"""Other methods whose authors claim that noise does not fool them."""
+
+ALL: dict[str, Method] = {**OURS, **PAPER, **ADDED, **RIVALS}
