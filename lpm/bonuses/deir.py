@@ -119,9 +119,7 @@ class Trajectory(nn.Module):
         self.memory = EpisodicMemory(num_envs, capacity, (2 * width,))
         self.register_buffer("state", torch.zeros(num_envs, width))
 
-    def walk(
-        self, batch: Transitions, cell: nn.GRUCell, embed: Callable[[Tensor], Tensor]
-    ) -> tuple[Tensor, Tensor]:
+    def walk(self, batch: Transitions, cell: nn.GRUCell, embed: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         """Move on through a block: rewards (T, N), and τ before each observation (T, N, F)."""
         starts = self.memory.starts(batch)
         opening = starts | (batch.valid & (batch.valid.cumsum(0) == 1))

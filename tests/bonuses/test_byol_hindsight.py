@@ -98,7 +98,8 @@ def test_the_reward_is_what_a_plain_transcription_gives() -> None:
 # ---- who learns what ----------------------------------------------------------------------------------------
 def rows_of(bonus: BYOLHindsight) -> Prepared:
     block = arm(0.5, 0)
-    return Prepared(bonus.experience, torch.arange(128), *(getattr(block, n).flatten(0, 1) for n in ("obs", "action", "next_obs")))  # fmt: skip
+    flat = [field.flatten(0, 1) for field in (block.obs, block.action, block.next_obs)]
+    return Prepared(bonus.experience, torch.arange(128), *flat)
 
 
 def test_the_invariance_trains_the_writer_and_not_the_encoder() -> None:

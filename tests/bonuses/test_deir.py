@@ -1,4 +1,4 @@
-"""DEIR: the formula, the loss, false successors, and rewards against a plain transcription of the authors' algorithm."""
+"""DEIR: formula, loss, false successors, and rewards against a plain transcription of the authors' algorithm."""
 
 from __future__ import annotations
 

@@ -58,7 +58,9 @@ def test_the_reward_is_the_difference_of_losses_by_hand() -> None:
         for model, bias in ((bonus.old, 1.0), (bonus.new, 0.25)):
             model.body[0].weight.zero_()  # type: ignore[index]
             model.body[0].bias.fill_(bias)  # type: ignore[index]
-    block = Transitions.build(torch.zeros(1, 1, 4), torch.zeros(1, 1, dtype=torch.int64), torch.tensor([[[0.0, 0, 0, 1]]]))
+    block = Transitions.build(
+        torch.zeros(1, 1, 4), torch.zeros(1, 1, dtype=torch.int64), torch.tensor([[[0.0, 0, 0, 1]]])
+    )
     # old: (1 + 1 + 1 + 0) / 4, new: (3 · 0.0625 + 0.5625) / 4
     assert bonus.score(block).item() == pytest.approx(0.75 - 0.1875)
 
