@@ -3,6 +3,7 @@
 from lpm.bonuses import ama as ama
 from lpm.bonuses import bayes_gain as bayes_gain
 from lpm.bonuses import byol_hindsight as byol_hindsight
+from lpm.bonuses import cig as cig
 from lpm.bonuses import count as count
 from lpm.bonuses import curiosity_critic as curiosity_critic
 from lpm.bonuses import deir as deir

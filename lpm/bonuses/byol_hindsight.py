@@ -101,7 +101,10 @@ class BYOLHindsight(Learner):
 
     Config = BYOLHindsightConfig
     config: BYOLHindsightConfig
-    reference = "Jarrett et al. 2023, Curiosity in Hindsight: Intrinsic Exploration in Stochastic Environments (arXiv 2211.10515)"
+    reference = (
+        "Jarrett et al. 2023, Curiosity in Hindsight: Intrinsic Exploration in Stochastic Environments "
+        "(arXiv 2211.10515)"
+    )
 
     bank: Tensor  # (contrasts, Z) hindsight vectors of the last update
     banked: Tensor  # how many of them there are

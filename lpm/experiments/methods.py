@@ -43,6 +43,7 @@ RIVALS: dict[str, Method] = {
     "lbs": Method("LBS", "lbs"),
     "deir": Method("DEIR", "deir"),
     "byol_hindsight": Method("BYOL-Hindsight", "byol_hindsight"),
+    "cig": Method("CIG", "cig"),
 }
 """Other methods whose authors claim that noise does not fool them."""
 
