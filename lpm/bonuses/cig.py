@@ -6,6 +6,7 @@ of the steps before it, above the noise, is its reward: disagreement counts once
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -32,7 +33,7 @@ def deviations(predictions: Tensor) -> Tensor:
 
     Their inner products are the kernel: K_tt is the disagreement of transition t, summed over features.
     """
-    apart = (predictions - predictions.mean(0)) / len(predictions) ** 0.5
+    apart = (predictions - predictions.mean(0)) / math.sqrt(len(predictions))
     return apart.transpose(0, 1).flatten(1)
 
 
@@ -131,7 +132,7 @@ class CIG(Learner):
         if self.noise == 0:
             return rewards
         obs, action = batch.obs.flatten(0, 1), batch.action.flatten(0, 1)
-        rows = in_chunks(self._deviations, obs, action, chunk=self.experience.chunk).unflatten(0, batch.shape)
+        rows = in_chunks(self._deviations, obs, action, chunk=self.experience.chunk).view(*batch.shape, -1)
         done = batch.done & batch.valid
         for t in range(batch.shape[0]):
             before = memory.stored * memory.live.unsqueeze(2)
