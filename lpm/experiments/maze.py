@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from lpm.agents import A2CConfig
 from lpm.agents.a2c import PRESETS
 from lpm.experiments.evidence import Claim, Frame, PaperNumber
-from lpm.experiments.methods import ALL
+from lpm.experiments.methods import ALL, RIVALS
 from lpm.experiments.pictures import rendered
 from lpm.experiments.training import Condition, Scale, TrainingExperiment, average
 
@@ -28,7 +28,7 @@ FIGURE = "Figure 3"
 PAPER_AGENT = PRESETS["paper-maze"]
 DESK_AGENT = replace(PAPER_AGENT, learning_rate=1e-3, normalise_advantage=True)
 METHODS = tuple(name for name in ALL if name != "oracle")
-MAIN = ("lgn", "lpm", "lpm-slow", "lpm-anchored", "rnd", "ensemble", "ama", "etd", "none", "random")
+MAIN = ("lgn", "lpm", "lpm-slow", "lpm-anchored", "rnd", "ensemble", "ama", "etd", "none", "random", *RIVALS)
 ONE_STEP: dict[str, Any] = {"epochs": 1, "batch_size": 64}
 # The paper's networks and one step an update, with the library's gates, affine output and queue of one update.
 LPM: dict[str, Any] = {
@@ -38,7 +38,7 @@ LPM: dict[str, Any] = {
     "queue_size": 64,
     "buffer_size": 16_384,
 }
-MODELS = ("rnd", "ensemble", "ama", "etd", "eme", "icm", "idf", "forward_error", "pointwise", "ngu")
+MODELS = ("rnd", "ensemble", "ama", "etd", "eme", "icm", "idf", "forward_error", "pointwise", "ngu", *RIVALS)
 BONUS = {
     "lpm": LPM,
     "lpm_release": LPM,
