@@ -6,6 +6,7 @@ import copy
 import importlib
 import importlib.util
 import itertools
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec  # noqa: E402
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode  # noqa: E402
 
 from lpm.adapters.rllib import IntrinsicConnector, IntrinsicPPOLearner, NoteEpisodes, add_intrinsic  # noqa: E402
+from lpm.versions import pip_install  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*rllib-single-agent-env"),
@@ -402,7 +404,7 @@ def test_spaces_that_no_bonus_knows_are_refused() -> None:
 def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray.rllib.algorithms.ppo", None)
     monkeypatch.delitem(sys.modules, "lpm.adapters.rllib")
-    with pytest.raises(ImportError, match=r'pip install "lpm-exploration\[rllib\]"'):
+    with pytest.raises(ImportError, match=re.escape(pip_install("rllib"))):
         importlib.import_module("lpm.adapters.rllib")
 
 
