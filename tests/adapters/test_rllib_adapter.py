@@ -409,7 +409,7 @@ def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # ---- the example ------------------------------------------------------------------------------------------
-def test_the_example_runs() -> None:
+def test_the_example_runs_and_says_what_it_reached(capsys: pytest.CaptureFixture[str]) -> None:
     path = Path(__file__).parents[2] / "examples" / "rllib_ppo.py"
     spec = importlib.util.spec_from_file_location("example_rllib_ppo", path)
     assert spec is not None
@@ -420,3 +420,5 @@ def test_the_example_runs() -> None:
     paid = example.train(example.Args(env_id="CartPole-v1", steps=64, num_envs=2, num_steps=16, bonus="lpm"))
     assert paid["intrinsic_weight"] == 0.5
     assert "intrinsic_dynamics_loss" in paid
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert re.fullmatch(r"reached after 64 steps: task return [\d.]+, bonus -?[\d.]+ a step", last)
