@@ -1,4 +1,4 @@
-"""For the docs site: examples of docstrings (`>>> …`) become highlighted blocks, where Markdown would quote them thrice."""
+"""For the docs site: examples in docstrings (`>>> …`) become blocks of code, where Markdown would quote them thrice."""
 
 from __future__ import annotations
 
