@@ -31,6 +31,7 @@ from lpm.files import write_atomic
 ENV = "lpm/MountainCar-v0"
 CELLS = 100
 BONUSES = {"PPO": ("none", "lpm", "lgn"), "SAC": ("none", "lpm", "lgn_lifelong")}  # a replay buffer has no episodes
+WEIGHTS = {"PPO": 1.0, "SAC": 10.0}  # SAC weighs rewards against entropy; PPO asks only which are larger
 POINTS = 50  # measurements along a run
 
 
@@ -57,7 +58,7 @@ class Visits(BaseCallback):
 
 def settings_of(algorithm: str, bonus: str, seed: int, steps: int) -> dict[str, Any]:
     """Everything a run depends on."""
-    return {"algorithm": algorithm, "bonus": bonus, "seed": seed, "steps": steps, "weight": 1.0}
+    return {"algorithm": algorithm, "bonus": bonus, "seed": seed, "steps": steps, "weight": WEIGHTS[algorithm]}
 
 
 def run(settings: dict[str, Any]) -> dict[str, Any]:
@@ -74,7 +75,10 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
     if on_policy:
         model = PPO("MlpPolicy", env, n_steps=128, batch_size=256, **common)
     else:
-        model = SAC("MlpPolicy", env, batch_size=128, buffer_size=50_000, learning_starts=1_000, **common)
+        # an entropy coefficient that starts at 1, as by default, drowns any bonus in a run as short as this
+        model = SAC(
+            "MlpPolicy", env, batch_size=128, buffer_size=50_000, learning_starts=1_000, ent_coef="auto_0.1", **common
+        )
     used: dict[str, Any] = {}
     if settings["bonus"] != "none":
         bonus = make_bonus(settings["bonus"], model, rollout_steps=128, seed=seed)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from lpm.agents.agent import PolicyKind
 from lpm.experiments.evidence import Claim, Evidence
@@ -38,7 +39,7 @@ class Method:
     fields: Mapping[str, Any] = field(default_factory=dict)
     """What differs from its defaults; "variant" names a set of settings."""
     policy: PolicyKind = "learnt"
-    """"uniform": random actions, nothing is learnt."""
+    """"uniform": random actions, nothing is learnt; "oracle": learnt from the environment's own cells."""
 
 
 class Size(Protocol):
@@ -109,6 +110,13 @@ class Experiment:
         """The conditions that this size runs unless told otherwise."""
         return self.sizes[scale].conditions or tuple(self.conditions)
 
+    def opened(self, methods: Iterable[str]) -> Self:
+        """The same with these methods too, each as `parse_method` reads it."""
+        from lpm.experiments.methods import parse_method
+
+        more = {name: parse_method(name, self.methods) for name in methods if name not in self.methods}
+        return replace(self, methods={**self.methods, **more}) if more else self
+
     def job(
         self, scale: str, condition: str, method: str, seed: int, out: Path, fields: Mapping[str, Any] | None = None
     ) -> Job:
@@ -125,7 +133,7 @@ class Experiment:
             "bonus": self.methods[method].bonus,
         }
         settings, units, task = self.describe(common, fields or {})
-        path = out / "runs" / condition / method / f"seed_{seed}.json"
+        path = out / "runs" / condition / folder_name(method) / f"seed_{seed}.json"
         return Job(f"{method}, {condition}, seed {seed}", path, settings, units, task)
 
     def found(self, results: Sequence[Result]) -> dict[tuple[str, str], list[Result]]:
@@ -167,6 +175,15 @@ def load_experiment(name: str) -> Experiment:
         raise ValueError(f"unknown experiment {name!r}{suggest(name, EXPERIMENTS)}")
     experiment: Experiment = import_module(f"lpm.experiments.{EXPERIMENTS[name]}").EXPERIMENT
     return experiment
+
+
+def folder_name(method: str) -> str:
+    """A method's name where no character has a meaning to a file system.
+
+    >>> folder_name("my_package.bonuses:Mine:lr=1e-3")
+    'my_package.bonuses_Mine_lr=1e-3'
+    """
+    return re.sub(r"[^\w.=,+-]", "_", method)
 
 
 def expect_known(kind: str, name: str, known: Sequence[str] | Mapping[str, Any]) -> None:

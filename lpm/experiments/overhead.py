@@ -23,7 +23,7 @@ from lpm.runs import RunConfig, build
 from lpm.runs.machine import run_versions
 from lpm.sweeps import Result, Tick
 
-METHODS = {name: method for name, method in ALL.items() if name not in ("none", "random")}
+METHODS = {name: method for name, method in ALL.items() if name not in ("none", "random", "oracle")}
 VECTOR = PPOConfig(num_envs=8)
 IMAGE = PPOConfig(num_envs=8, rollout_steps=16, epochs=3)
 SHAPES: Mapping[str, tuple[str, dict[str, Any], PPOConfig]] = {

@@ -27,6 +27,7 @@ RECORDED: Mapping[str, str] = {
     "cells": "cells",
     "noise_share": "noise_share",
     "bonus": "bonus/raw_mean",
+    "first_visits": "bonus/first_visits",
     "return": "return",
     "success": "success",
     "episodes": "episodes",
@@ -110,7 +111,7 @@ class TrainingExperiment(Experiment):
         settings = {**common, "fields": tables.pop("bonus"), "config": tables}
         for own in ("seed", "bonus", "policy"):
             del tables["run"][own]
-        if chosen.policy == "uniform":
+        if chosen.policy != "learnt":
             settings["policy"] = chosen.policy
         return settings, size.steps, config
 

@@ -35,7 +35,7 @@ FAMILIES: Mapping[str, Family] = {
     "error": Family("prediction error", "#8a3ab3", "#d19bf2", ("idf", "icm", "forward_error", "ama")),
     "disagreement": Family("disagreement and information gain", "#9a6a00", "#ecbb45", ("ensemble", "vime",
                            "information_gain")),
-    "floor": Family("no bonus", "#59626b", "#aab5c0", ("none", "random")),
+    "floor": Family("no bonus", "#59626b", "#aab5c0", ("none", "random", "oracle")),
     "other": Family("other", "#0a7d8c", "#4cc8d8", ()),
 }  # fmt: skip
 """In the order of legends."""
