@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from lpm.envs.noise_sources import ImageSource
 from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, State
 from lpm.suggest import suggest
+from lpm.versions import pip_install
 
 SIZE, STACK, SKIP = 84, 4, 4
 _SCREEN = (210, 160)
@@ -33,7 +34,7 @@ def import_ale() -> Any:
     try:
         import ale_py
     except ImportError as error:
-        raise ImportError('Atari games need ale-py: pip install "lpm-exploration[atari]"') from error
+        raise ImportError(f"Atari games need ale-py: {pip_install('atari')}") from error
     return ale_py
 
 
@@ -60,7 +61,7 @@ def rom_path(game: str) -> Path:
     if path is None or not Path(path).is_file():
         raise ValueError(
             f"the ROM of {game!r} is missing from the installed ale-py, whose wheels carry it: "
-            'pip install --force-reinstall "lpm-exploration[atari]"'
+            "pip install --force-reinstall ale-py"
         )
     return Path(path)
 
