@@ -8,6 +8,7 @@ Marked places, in README.md and in every page under docs/, EXPERIMENT as `mounta
     <!-- table NAME -->…<!-- end -->                                 the table exported as NAME.md
     <!-- means EXPERIMENT METRIC METHOD… -->…<!-- end -->            short: mean over seeds, methods × conditions
     <!-- number EXPERIMENT CONDITION METRIC METHOD -->…<!-- end -->  one mean, inside a sentence
+    <!-- verdicts WHAT -->…<!-- end -->                              summary, cost, or an experiment: its claims judged
 
 A run that is not in `results/` is shown as a dash, a table without any by a sentence.
 """
@@ -24,17 +25,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from lpm.experiments.experiment import EXPERIMENTS
 from lpm.files import write_atomic
 from lpm.report.analysis import Analysis
 from lpm.report.export import export, markdown_scores
 from lpm.report.families import RECOMMENDED, looks
 from lpm.report.pages import write_pages
 from lpm.report.text import markdown_table, slug
+from lpm.report.verdicts import claims_table, cost_table, summary
 
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "docs" / "results"
 FRONT = ROOT / "docs" / "images" / "noise.png"
-PLACE = re.compile(r"<!-- (table|means|number) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
+PLACE = re.compile(r"<!-- (table|means|number|verdicts) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
 PICTURE = re.compile(r"\]\(results/([\w.-]+\.png)\)")
 NOT_RUN = "–"
 NO_RUNS = "No runs of this in `results/` at present."
@@ -53,11 +56,25 @@ def refreshed(text: str, analyses: Mapping[str, Analysis]) -> str:
         opening = match[0][: match[0].index("-->") + 3]
         if kind == "number":
             return f"{opening}{mean_of(analyses, *words)}<!-- end -->"
+        if kind == "verdicts":
+            return f"{opening}\n\n{judged(analyses, words[0])}\n<!-- end -->"
         made = full_table(analyses, words[0]) if kind == "table" else short_table(analyses, *words)
         # Markdown: a table that follows a comment without an empty line is part of the comment
         return f"{opening}\n{made}<!-- end -->" if kind == "table" else f"{opening}\n\n{made}\n<!-- end -->"
 
     return PLACE.sub(filled, text)
+
+
+def judged(analyses: Mapping[str, Analysis], what: str) -> str:
+    """What the page of verdicts says of the whole, of its cost, or of one experiment's claims."""
+    given = list(analyses.values())
+    if what == "summary":
+        return summary(given)
+    if what == "cost":
+        return cost_table(given)
+    if what not in EXPERIMENTS:
+        raise SystemExit(f"verdicts: expected summary, cost or one of {', '.join(EXPERIMENTS)}, got {what!r}")
+    return claims_table(given, what)
 
 
 def full_table(analyses: Mapping[str, Analysis], name: str) -> str:
