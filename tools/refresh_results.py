@@ -99,6 +99,8 @@ def short_table(analyses: Mapping[str, Analysis], stem: str, metric: str, *metho
 
 def mean_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> str:
     """A mean over seeds as it is shown: an integer, or two digits if it is small; a dash if there are no runs."""
+    if stem not in analyses and stem.rpartition("-")[0] in EXPERIMENTS:
+        return NOT_RUN
     analysis = analysis_of(analyses, stem)
     if metric not in analysis.evidence.metrics or condition not in analysis.evidence.conditions:
         raise SystemExit(f"{stem} has no metric {metric!r} in a condition {condition!r}")

@@ -96,7 +96,8 @@ def _budget(
     if result.verdict != "undecided" or analysis is None:
         return ""
     if result.needed is None:
-        return "no affordable number of seeds"
+        cost = paper_days(experiment, {claim.better, claim.worse}, analyses) if experiment.name in RATES else ""
+        return f"the paper's own budget: {cost}" if cost else "no affordable number of seeds"
     text = f"{result.needed:,} seeds each"
     seconds, have = analysis.evidence.seconds, analysis.seeds_of(claim)
     known = [seconds.get(method) for method in (claim.better, claim.worse)]
