@@ -76,8 +76,8 @@ EXPERIMENT = TrainingExperiment(
             ("clean",),
             bonus=BONUS,
         ),
-        "desk": Scale(100_000, 3, SMALL_AGENT_MONTEZUMA, DESK, ("clean",), SMALL_ENV, SMALL),
-        "long": Scale(500_000, 3, SMALL_AGENT_MONTEZUMA, DESK, None, SMALL_ENV, SMALL),
+        "desk": Scale(100_000, 5, SMALL_AGENT_MONTEZUMA, DESK, ("clean",), SMALL_ENV, SMALL),
+        "long": Scale(500_000, 5, SMALL_AGENT_MONTEZUMA, DESK, None, SMALL_ENV, SMALL),
         "paper": Scale(
             200_000_000,
             3,

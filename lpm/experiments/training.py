@@ -24,6 +24,8 @@ from lpm.sweeps import Result, Tick
 
 POINTS = 100  # of a curve
 CHECKPOINT_SECONDS = 120.0
+MOST_PLACES = 100_000_000
+"""Cells that a stored run may have: a file that names more is damaged."""
 MOST_CELLS = 10_000
 """Of which visits are stored one by one. Montezuma has 1.5 million, of which a run sees a few thousand."""
 
@@ -232,6 +234,8 @@ def visits_of(result: Result) -> NDArray[np.int64]:
     few = result.get("visited")
     if few is None:
         return np.asarray(result.get("visits", ()), dtype=np.int64)
+    if not 0 < few["of"] <= MOST_PLACES:
+        raise ValueError(f"visited.of: expected 1 to {MOST_PLACES:,} cells, got {few['of']}")
     visits = np.zeros(few["of"], dtype=np.int64)
     visits[few["cells"]] = few["times"]
     return visits
