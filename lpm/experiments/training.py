@@ -24,7 +24,7 @@ from lpm.sweeps import Result, Tick
 
 POINTS = 100  # of a curve
 CHECKPOINT_SECONDS = 120.0
-MOST_PLACES = 100_000_000
+MOST_PLACES = 10_000_000
 """Cells that a stored run may have: a file that names more is damaged."""
 MOST_CELLS = 10_000
 """Of which visits are stored one by one. Montezuma has 1.5 million, of which a run sees a few thousand."""
