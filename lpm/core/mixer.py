@@ -152,7 +152,7 @@ class RewardMixer:
         """The environment's reward, clipped and weighted."""
         bound = self.config.clip_task
         clipped = reward if bound is None else reward.clip(-bound, bound)
-        return self.config.extrinsic_weight * clipped
+        return self.config.extrinsic_weight * clipped  # type: ignore[return-value]
 
     def replay(self, raw: Tensor, progress: float) -> Tensor:
         """The same for bonuses of transitions that were mixed before: the statistics stay as they are."""

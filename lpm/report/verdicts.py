@@ -154,8 +154,8 @@ def duration(seconds: float) -> str:
 # ---- as Markdown ----------------------------------------------------------------------------------------------
 def summary(analyses: Sequence[Analysis]) -> str:
     """Two sentences: how many claims and how many numbers have which verdict."""
-    claims = Counter(judged.result.verdict for judged in judge(analyses))
-    numbers = Counter(cell.verdict for cell in numbers_once(analyses).values())
+    claims = Counter[str](judged.result.verdict for judged in judge(analyses))
+    numbers = Counter[str](cell.verdict for cell in numbers_once(analyses).values())
     said = {
         "holds": "hold",
         "contradicted": "are contradicted",
