@@ -165,16 +165,18 @@ class Experiment:
             for (c, m), n in done.items()
             if n < seeds and m not in absent and c not in empty
         ]
+
+        def listed(names: Sequence[str]) -> str:
+            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+            return ", ".join(names[:MOST_NAMED]) + more
+
         parts = [f"Part of the {scale} scale: {sum(done.values()):,} of {seeds * len(done):,} runs."]
         if absent:
-            parts.append(f"No runs of {', '.join(self.methods[m].label for m in absent)}.")
+            parts.append(f"No runs of {listed([self.methods[m].label for m in absent])}.")
         if empty:
-            parts.append(f"No runs in {', '.join(self.conditions[c] for c in empty)}.")
+            parts.append(f"No runs in {listed([self.conditions[c] for c in empty])}.")
         if few:
-            shown = ", ".join(few[:MOST_NAMED]) + (
-                f" and {len(few) - MOST_NAMED} more" if len(few) > MOST_NAMED else ""
-            )
-            parts.append(f"Fewer than {seeds} seeds: {shown}.")
+            parts.append(f"Fewer than {seeds} seeds: {listed(few)}.")
         return " ".join(parts)
 
     def show(self, results: Sequence[Result], conditions: Mapping[str, str], **shown: Any) -> Evidence:
@@ -202,7 +204,7 @@ class Experiment:
 
 
 MOST_NAMED = 6
-"""Cells with too few seeds that are named one by one."""
+"""Missing methods, conditions and cells that are named one by one."""
 
 
 def _median_seconds(results: Sequence[Result]) -> dict[str, float]:

@@ -292,10 +292,11 @@ def _needed(difference: float, a: Cell, b: Cell, claims: int) -> tuple[int | Non
     """Seeds of each method that would decide between two cells, and the same in words."""
     if a.summary.std is None or b.summary.std is None:
         return None, "one seed has no spread from which to say how many would do"
-    # seeds that the test's own least p asks for may be more than the observed runs, however far they are apart
     needed = seeds_to_decide(difference, a.summary.std, b.summary.std, claims, LEVEL)
     if needed is None:
         return None, "at this difference no affordable number of seeds would decide it"
+    # as many as there are would have done in four of five cases, and did not
+    needed = max(needed, a.summary.n + 1, b.summary.n + 1)
     return needed, f"a difference of this size would take about {needed:,} seeds each ({100 * POWER:.0f} % power)"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lpm.experiments.evidence import Claim
 from lpm.experiments.experiment import EXPERIMENTS, Experiment, load_experiment
@@ -73,6 +73,9 @@ def judge(analyses: Sequence[Analysis]) -> list[Judged]:
         for claim in experiment.claims:
             analysis, result = found.get((name, claim), (None, ClaimResult(claim, "not run", "no runs")))
             ran = analysis is not None and result.verdict != "not run"
+            if not ran:
+                missing = [experiment.methods[method].label for method in _missing(claim, analysis)]
+                result = replace(result, why=f"no runs of {' and '.join(missing)}")
             judged.append(
                 Judged(
                     name,
@@ -86,13 +89,21 @@ def judge(analyses: Sequence[Analysis]) -> list[Judged]:
     return judged
 
 
+def _missing(claim: Claim, analysis: Analysis | None) -> list[str]:
+    """Methods of a claim without runs."""
+    seeds = (0, 0) if analysis is None else analysis.seeds_of(claim)
+    return [method for method, n in zip((claim.better, claim.worse), seeds, strict=True) if not n]
+
+
 def _budget(
     experiment: Experiment, claim: Claim, result: ClaimResult, analysis: Analysis | None, analyses: Sequence[Analysis]
 ) -> str:
     """What would decide an open claim."""
     if result.verdict == "not run":
+        missing = " ".join(_missing(claim, analysis))
+        command = f"`lpm reproduce {experiment.name} --methods {missing} --conditions {claim.condition}`"
         cost = paper_days(experiment, {claim.better, claim.worse}, analyses)
-        return f"the paper's own budget: {cost}" if cost else "not measured"
+        return f"{command}; the paper's own budget: {cost}" if cost else command
     if result.verdict != "undecided" or analysis is None:
         return ""
     if result.needed is None:
