@@ -31,9 +31,11 @@ def is_image(frame: Any) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("game", "size"), [("space_invaders", 84), ("up_n_down", 84), (MONTEZUMA, 84), ("ms_pacman", 42)]
+    ("game", "size", "ties"),
+    # 42 pixels: five rows of the screen in each, so that more averages lie half-way
+    [("space_invaders", 84, 1e-3), ("up_n_down", 84, 1e-3), (MONTEZUMA, 84, 1e-3), ("ms_pacman", 42, 1e-2)],
 )
-def test_both_backends_agree(game: str, size: int) -> None:
+def test_both_backends_agree(game: str, size: int, ties: float) -> None:
     native, ours = AtariNativeVector(2, game, noop_max=0, size=size), AtariRamVector(2, game, noop_max=0, size=size)
     assert native.single_observation_space == ours.single_observation_space
     assert native.single_observation_space.shape == (4, size, size)
@@ -49,7 +51,7 @@ def test_both_backends_agree(game: str, size: int) -> None:
         for index in (1, 2, 3):
             np.testing.assert_array_equal(steps[0][index], steps[1][index])
         np.testing.assert_array_equal(steps[0][4]["lives"], steps[1][4]["lives"])
-    assert differing / total < 1e-3
+    assert differing / total < ties
 
 
 @pytest.mark.parametrize("backend", ["native", "ram"])
