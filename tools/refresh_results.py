@@ -12,6 +12,7 @@ Marked places, in README.md and in every page under docs/, EXPERIMENT as `mounta
     <!-- sb3 table -->…<!-- end -->                                  results/sb3, a row a learner and bonus
     <!-- sb3 ALGORITHM BONUS METRIC -->…<!-- end -->                 one mean of it: cells, noise or return
     <!-- stored NAME -->…<!-- end -->                                results/benchmarks/NAME.json: columns and rows
+    <!-- verdicts WHAT -->…<!-- end -->                              summary, cost, or an experiment: its claims judged
 
 A run that is not in `results/` is shown as a dash, a table without any by a sentence.
 """
@@ -29,6 +30,7 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from lpm.experiments.experiment import EXPERIMENTS
 from lpm.files import write_atomic
 from lpm.report.analysis import Analysis
 from lpm.report.export import export, markdown_scores
@@ -36,6 +38,7 @@ from lpm.report.families import RECOMMENDED, looks
 from lpm.report.pages import write_pages
 from lpm.report.statistics import Summary
 from lpm.report.text import decimals, markdown_table, plus_minus, slug, span
+from lpm.report.verdicts import claims_table, cost_table, summary
 
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "docs" / "results"
@@ -44,7 +47,7 @@ SB3 = ROOT / "results" / "sb3"
 SB3_FIGURE = ROOT / "docs" / "adapters" / "sb3_mountain_car.png"
 SB3_METRICS = ("cells", "noise", "return")
 BENCHMARKS = ROOT / "results" / "benchmarks"
-PLACE = re.compile(r"<!-- (table|means|spread|number|sb3|stored) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
+PLACE = re.compile(r"<!-- (table|means|spread|number|sb3|stored|verdicts) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
 PICTURE = re.compile(r"\]\(results/([\w.-]+\.png)\)")
 NOT_RUN = "–"
 Shown = Callable[[Mapping[str, Analysis], str, str, str, str], str]
@@ -74,11 +77,24 @@ def refreshed(text: str, analyses: Mapping[str, Analysis]) -> str:
             "spread": lambda: short_table(analyses, spread_of, *words),
             "sb3": sb3_table,
             "stored": lambda: stored(words[0]),
+            "verdicts": lambda: judged(analyses, words[0]),
         }
         # Markdown: a table that follows a comment without an empty line is part of the comment
         return f"{opening}\n\n{made[kind]()}\n<!-- end -->"
 
     return PLACE.sub(filled, text)
+
+
+def judged(analyses: Mapping[str, Analysis], what: str) -> str:
+    """What the page of verdicts says of the whole, of its cost, or of one experiment's claims."""
+    given = list(analyses.values())
+    if what == "summary":
+        return summary(given)
+    if what == "cost":
+        return cost_table(given)
+    if what not in EXPERIMENTS:
+        raise SystemExit(f"verdicts: expected summary, cost or one of {', '.join(EXPERIMENTS)}, got {what!r}")
+    return claims_table(given, what)
 
 
 def full_table(analyses: Mapping[str, Analysis], name: str) -> str:
@@ -119,6 +135,9 @@ def spread_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metri
 
 def summary_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> Summary | None:
     """Of one cell; None if there are no runs."""
+    """A mean over seeds as it is shown: an integer, or two digits if it is small; a dash if there are no runs."""
+    if stem not in analyses and stem.rpartition("-")[0] in EXPERIMENTS:
+        return NOT_RUN
     analysis = analysis_of(analyses, stem)
     if metric not in analysis.evidence.metrics or condition not in analysis.evidence.conditions:
         raise SystemExit(f"{stem} has no metric {metric!r} in a condition {condition!r}")

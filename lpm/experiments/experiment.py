@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
+from statistics import median
 from typing import Any, Protocol, Self
 
 from lpm.agents.agent import PolicyKind
@@ -147,6 +148,37 @@ class Experiment:
             cells.get((result["settings"]["condition"], result["settings"]["method"]), []).append(result)
         return {cell: runs for cell, runs in cells.items() if runs}
 
+    def unfinished(self, results: Sequence[Result]) -> str:
+        """What these results lack of the runs of their scale, in words; empty if they are all there."""
+        scale = results[0]["settings"]["scale"]
+        if scale not in self.sizes:
+            return ""
+        seeds, cells = self.sizes[scale].seeds, self.found(results)
+        methods, conditions = self.default_methods(scale), self.default_conditions(scale)
+        done = {(c, m): min(len(cells.get((c, m), ())), seeds) for c in conditions for m in methods}
+        if sum(done.values()) == seeds * len(done):
+            return ""
+        absent = [m for m in methods if not any(done[c, m] for c in conditions)]
+        empty = [c for c in conditions if not any(done[c, m] for m in methods)]
+        few = [
+            f"{self.methods[m].label} in {self.conditions[c]} ({n})"
+            for (c, m), n in done.items()
+            if n < seeds and m not in absent and c not in empty
+        ]
+
+        def listed(names: Sequence[str]) -> str:
+            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+            return ", ".join(names[:MOST_NAMED]) + more
+
+        parts = [f"Part of the {scale} scale: {sum(done.values()):,} of {seeds * len(done):,} runs."]
+        if absent:
+            parts.append(f"No runs of {listed([self.methods[m].label for m in absent])}.")
+        if empty:
+            parts.append(f"No runs in {listed([self.conditions[c] for c in empty])}.")
+        if few:
+            parts.append(f"Fewer than {seeds} seeds: {listed(few)}.")
+        return " ".join(parts)
+
     def show(self, results: Sequence[Result], conditions: Mapping[str, str], **shown: Any) -> Evidence:
         """Evidence with everything that follows from the experiment itself."""
         methods = {method for _, method in self.found(results)}
@@ -163,10 +195,25 @@ class Experiment:
                 "claims": self.claims,
                 "versions": results[0]["versions"],
                 "lower_is_better": self.lower_is_better,
+                "unfinished": self.unfinished(results),
+                "seconds": _median_seconds(results),
                 "warnings": unknown_runs(results, self),
                 **shown,
             }
         )
+
+
+MOST_NAMED = 6
+"""Missing methods, conditions and cells that are named one by one."""
+
+
+def _median_seconds(results: Sequence[Result]) -> dict[str, float]:
+    """Method to the median time of its runs, of those that recorded one."""
+    found: dict[str, list[float]] = {}
+    for result in results:
+        if isinstance(result.get("seconds"), int | float):
+            found.setdefault(result["settings"]["method"], []).append(float(result["seconds"]))
+    return {method: median(seconds) for method, seconds in found.items()}
 
 
 def load_experiment(name: str) -> Experiment:

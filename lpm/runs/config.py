@@ -102,8 +102,11 @@ class RunConfig:
     def to_dict(self) -> dict[str, Any]:
         """Nested plain values: the tables of `config.toml`."""
         whole = dataclasses.asdict(self)
+        # as in files that were written before there was a choice
         if self.wrap == "auto":
-            del whole["wrap"]  # as in files that were written before there was a choice
+            del whole["wrap"]
+        if self.mixer.clip_task is None:
+            del whole["mixer"]["clip_task"]
         names = ("env", "agent", "bonus_settings", "mixer")
         tables = {name: whole.pop(name) for name in names}
         return {
