@@ -91,6 +91,12 @@ class AnchoredErrorModel(nn.Module):
     def _mean(self) -> Tensor:
         return self.posterior.mean.squeeze(1).to(self.anchor.dtype)
 
+    def forget_all(self) -> None:
+        """Go back to before the first fit."""
+        self.features.scale.zero_()
+        self.posterior.forget(0.0)
+        self.posterior.refresh()
+
     @torch.no_grad()
     def fit(self, x: Tensor, errors: Tensor) -> Tensor:
         """Forget a little, then condition on rows (B, inputs) and their errors (B,); the squared residual before.
@@ -160,7 +166,8 @@ class LPMAnchored(AlgorithmOne):
         return {} if self.buffer.total < self.config.warmup else super()._update(generator)
 
     def _before_first_update(self) -> None:
-        """Fix the floor, then m₀: the mean error of the untrained f on what came so far. Errors so far leave D."""
+        """Fix the floor, then m₀: the mean error of the untrained f on what came so far. Errors so far leave D and g."""
+        self.error_model.forget_all()
         if self.config.form != "linear" and self.config.relative_floor:
             self._raise_floor(self.config.relative_floor)
             self.queue.clear()
