@@ -23,6 +23,7 @@ from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer, Schedule, sc
 from lpm.core.registry import resolve_device
 from lpm.core.spaces import Spaces
 from lpm.nn.inputs import in_chunks
+from lpm.state_tree import check_bonus, check_like, check_optimizer
 
 PolicyKind = Literal["learnt", "uniform", "oracle"]
 POLICIES = get_args(PolicyKind)
@@ -339,11 +340,18 @@ class Agent:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` saved."""
-        if state["algorithm"] != self.name:
-            raise ValueError(f"expected the state of {self.name}, got that of {state['algorithm']}")
-        if (state["bonus"] is None) != (self.bonus is None):
-            raise ValueError("expected a state with the bonus of this agent, got one that does not match")
+        """Restore what `state_dict` saved; a state that does not fit is refused before anything is changed.
+
+        From another number of environments everything goes on but the running episodes, which begin anew.
+        """
+        if state.get("algorithm") != self.name:
+            raise ValueError(f"expected the state of {self.name}, got that of {state.get('algorithm')}")
+        if self.moved(state):
+            state = self._moved(state)
+        check_like(self.state_dict(), state, "agent")
+        if self.bonus is not None:
+            check_bonus(self.bonus, state["bonus"])
+        check_optimizer(self.optimizer, state["optimizer"])
         self.policy.load_state_dict(state["policy"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.bonus is not None:
@@ -355,6 +363,24 @@ class Agent:
         self.generator.set_state(state["generator"].cpu())
         for part, seconds in state["seconds"].items():
             (self.seconds if part in self.seconds else self.collector.seconds)[part] = seconds
+
+    def moved(self, state: Mapping[str, Any]) -> bool:
+        """Whether a state is of another number of environments."""
+        ended = state.get("collector", {}).get("ended")
+        return isinstance(ended, np.ndarray) and len(ended) != self.config.num_envs
+
+    def _moved(self, state: dict[str, Any]) -> dict[str, Any]:
+        """The state of another number of environments with what belongs to each of them replaced by a beginning."""
+        came = len(state["collector"]["ended"])
+        if self.bonus is not None and self.bonus.episodic:
+            raise ValueError(
+                f"{type(self.bonus).__name__} remembers the running episode of each of its {came} environments, so it "
+                f"cannot go on with {self.config.num_envs}"
+            )
+        fresh = self.collector.state_dict()
+        rows = {name: fresh[name] for name in ("obs", "ended", "returns", "lengths")}
+        collector = {**state["collector"], **rows, "envs": {}}
+        return {**state, "collector": collector, "mixer": {**state["mixer"], "carry": self.mixer.state_dict()["carry"]}}
 
 
 def paid_more(some: Floats, others: Floats) -> float:

@@ -92,7 +92,9 @@ def test_a_run_is_a_function_of_its_settings_and_is_resumed(tmp_path: Path, monk
     monkeypatch.setattr("lpm.experiments.training.CHECKPOINT_SECONDS", 0.0)
 
     def killed(units: int) -> None:
-        if (tmp_path / "scratch" / "checkpoints").is_dir() and len(list((tmp_path / "scratch").rglob("*.pt"))) > 1:
+        if (tmp_path / "scratch" / "checkpoints").is_dir() and len(
+            list((tmp_path / "scratch").rglob("*.safetensors"))
+        ) > 1:
             raise RuntimeError("killed")
 
     with pytest.raises(RuntimeError, match="killed"):
