@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete
-from torch import Tensor
 
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.check_case import ENVS, STEPS, Case, IntrinsicCheckError, Maker, random_block, snapshot, with_rows
@@ -226,7 +225,9 @@ def _odd_batches(case: Case) -> None:
     trained = case.trained()
     before = snapshot(trained)
     trained.step(empty)
-    case.same("state after an all-invalid batch", before, snapshot(trained), fix="a block without valid rows is nothing")
+    case.same(
+        "state after an all-invalid batch", before, snapshot(trained), fix="a block without valid rows is nothing"
+    )
 
 
 def _uint8_is_not_wrapped(case: Case) -> None:

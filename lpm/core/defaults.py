@@ -30,7 +30,9 @@ class _Float32OnCPU(TorchFunctionMode):
         if kwargs.get("device") is None and not (func is torch.as_tensor and isinstance(args[0], torch.Tensor)):
             kwargs["device"] = "cpu"
         if func in _FLOATS and kwargs.get("dtype") is None:
-            value = args[0] if func is torch.tensor and args else args[1] if func is torch.full and len(args) > 1 else 0.0
+            value = (
+                args[0] if func is torch.tensor and args else args[1] if func is torch.full and len(args) > 1 else 0.0
+            )
             if _made_of_floats(value):
                 kwargs["dtype"] = torch.float32
         return func(*args, **kwargs)

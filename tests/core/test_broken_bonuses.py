@@ -285,7 +285,11 @@ KINDS: list[tuple[type[Tiny], str, str]] = [
     (IgnoresSeed, "seed and generator are used", r"generators of seeds 0 and 1 are the same; pass the seed on"),
     (WeightsWithoutSeed, "seed and generator are used", r"parameters of seeds 0 and 1 are the same, head.weight"),
     (IgnoresGenerator, "seed and generator are used", r"draws from another generator.*use _update's argument"),
-    (OverflowsOnLargeNumbers, "large numbers stay finite", r"observations of 1e\+12.*make reward infinite.*standardise"),
+    (
+        OverflowsOnLargeNumbers,
+        "large numbers stay finite",
+        r"observations of 1e\+12.*make reward infinite.*standardise",
+    ),
     (OverflowsItsRing, "more transitions than a rollout", r"three rollouts in one block.*keeps the newest rows"),
     (DropsTerminals, "every transition is learnt from", "terminal transitions are not learnt from"),
     (PaysNoTerminals, "an end of an episode is an end for either reason", "an episode's last step.*what comes after"),
@@ -353,12 +357,12 @@ def test_the_config_and_spaces_of_an_instance_are_kept() -> None:
 
 @pytest.mark.parametrize("wrong", [3, None, dict, object()])
 def test_anything_else_is_refused(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="check_intrinsic: expected the name of a bonus, a subclass of IntrinsicReward"):
+    with pytest.raises(
+        ValueError, match="check_intrinsic: expected the name of a bonus, a subclass of IntrinsicReward"
+    ):
         check_intrinsic(wrong)
 
 
 def test_an_unknown_name_is_suggested() -> None:
     with pytest.raises((ValueError, IntrinsicCheckError), match="unknown bonus 'lpn'.*lpm"):
         check_intrinsic("lpn")
-
-
