@@ -19,6 +19,7 @@ from lpm.nn.experience import Prepared
 from lpm.nn.random_target import random_encoder
 
 ENCODED = 128  # features of the frozen random encoder of images
+LEAST = 32  # transitions that floor, anchor and length scale are measured on, and that make a whole update
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class LPMAnchoredConfig(QueueConfig):
     anchor_scale: float = 0.25
     """Length scale of g, as a multiple of the median distance between the inputs of its first fit."""
     anchor_forgetting: float = 0.98
-    """What g keeps of old data at each update: the counterpart of the queue's length."""
+    """What g keeps of old data at each update: the counterpart of the queue's length. An update of fewer than 32
+    transitions takes less away, in proportion."""
     anchor_ridge: float = 1.0
     """Noise of an error over the prior variance of g."""
 
@@ -109,7 +111,7 @@ class AnchoredErrorModel(nn.Module):
         sound = phi.isfinite().all(1) & errors.isfinite()
         phi, difference = phi[sound], errors[sound] - self.anchor
         loss: Tensor = (difference - phi @ self._mean).square().mean()
-        self.posterior.forget(self.forgetting)
+        self.posterior.forget(self.forgetting ** min(1.0, len(x) / LEAST))
         self.posterior.precision.add_((phi.T @ phi).double())
         self.posterior.moment.add_((phi.T @ difference).double().unsqueeze(1))
         self.posterior.refresh()
@@ -163,7 +165,7 @@ class LPMAnchored(AlgorithmOne):
         return super()._pay(g, mse) if form == "log" else lpm_release.reward(form, g, mse, self.floor)
 
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        return {} if self.buffer.total < self.config.warmup else super()._update(generator)
+        return {} if self.buffer.total < max(self.config.warmup, LEAST) else super()._update(generator)
 
     def _before_first_update(self) -> None:
         """Fix the floor, then m₀: the mean error of the untrained f on what came so far. Errors so far leave D and g."""
