@@ -56,6 +56,10 @@ class Block:
     """(T, N)."""
     valid: Mask
     """(T, N)."""
+    cells: NDArray[np.int64]
+    """(T, N): where each step led, if the environment says so; -1 otherwise."""
+    first_visits: Mask
+    """(T, N): the steps that led to a cell for the first time in the run."""
     noise_share: float | None
     """Share of the valid steps that showed noise, if the environment says so."""
 
@@ -96,6 +100,8 @@ class Collector:
         self._cells = np.full((2, *shape), -1, dtype=np.int64)  # where the step led, and where a reset led
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
         self._start(envs.reset(seed=self.seed))
+        self.rows_here = slice(group.rank * self.num_envs, (group.rank + 1) * self.num_envs)
+        """Which of all processes' environments are here."""
         self.exact = _can_save(envs)
         """Whether the environments can be saved and put back exactly."""
         self.shared_names: tuple[str, ...] = tuple(find_attribute(envs, "_shared_state", tuple)())
@@ -127,8 +133,7 @@ class Collector:
     def collect(self, policy: ActorCritic, generator: torch.Generator, *, uniform: bool = False) -> Block:
         """The next block, acted by sampling from `policy`, or uniformly at random."""
         steps, actions = self.num_steps, policy.actions
-        mine = slice(self.group.rank * self.num_envs, (self.group.rank + 1) * self.num_envs)
-        noise = actions.noise(steps, self.num_envs * self.group.size, generator)[:, mine]
+        noise = actions.noise(steps, self.num_envs * self.group.size, generator)[:, self.rows_here]
         parameters = torch.zeros(steps, self.num_envs, self.spaces.policy_width)
         choices = actions.uniform(noise) if uniform else noise.new_zeros(0)
         values: list[Tensor] = []
@@ -165,13 +170,14 @@ class Collector:
         choices = choices if uniform else torch.stack(parts).clone()
         self.total_steps += steps * self.num_envs * self.group.size
         self._check_finite()
-        reward, valid, done, shown = map(
-            self._of_all, (self._reward, self._valid, self._terminated | self._truncated, self._noise)
+        reward, valid, done, shown, led_to, reset_to = map(
+            self._of_all,
+            (self._reward, self._valid, self._terminated | self._truncated, self._noise, *self._cells),
         )
         self.sums.add(np.stack((reward, valid)), done)
-        if len(self.visits):
-            for cells in self._cells:
-                self._visit(self._of_all(cells))
+        first_visits = self._first_visits(led_to, valid)
+        self._visit(led_to)
+        self._visit(reset_to)
         return Block(
             transitions=self._transitions(actions.executed, choices, parameters),
             choice=choices.to(self.device),
@@ -182,6 +188,8 @@ class Collector:
             terminated=self._terminated,
             truncated=self._truncated,
             valid=self._valid,
+            cells=self._cells[0],
+            first_visits=first_visits,
             noise_share=float(shown[valid].mean()) if saw_noise and valid.any() else None,
         )
 
@@ -260,6 +268,15 @@ class Collector:
                     step = self.total_steps - (self.num_steps - t) * self.num_envs + env
                     raise NonFiniteError(f"environment {env} ({name})", step, float(array[tuple(bad[0])]))
 
+    def _first_visits(self, led_to: NDArray[np.int64], valid: Mask) -> Mask:
+        cells, shape, valid = led_to.ravel(), valid.shape, valid.ravel()
+        first = np.zeros(len(cells), dtype=np.bool_)
+        if len(self.visits):
+            # in order of time: the first step of each cell that was never visited before this block
+            there = np.flatnonzero(valid & (cells >= 0) & (self.visits[cells] == 0))
+            first[there[np.unique(cells[there], return_index=True)[1]]] = True
+        return first.reshape(shape)
+
     def _visit(self, cells: NDArray[np.int64]) -> None:
         if len(self.visits):
             seen = cells[(cells >= 0) & (cells < len(self.visits))]
@@ -294,7 +311,7 @@ class Collector:
         self.total_steps, self.sums.ended = state["counters"]
         self.visits[...] = state["visits"]
         self.sums.recent = deque(map(tuple, state["recent"]), maxlen=RECENT)
-        if state["envs"] is None:
+        if not state["envs"]:
             self._ended[...] = False
             self.sums.running[...] = 0.0
             self._start(self.envs.reset(seed=(self.seed + self.total_steps) % 2**31))

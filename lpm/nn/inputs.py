@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, Literal, get_args
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 
 from lpm.core.group import Order
 from lpm.core.spaces import Spaces
-from lpm.nn.statistics import RobustScale, RunningMoments
+from lpm.nn.statistics import UNCLIPPED, RangeWatch, RobustScale, RunningMoments
 
 Normalise = Literal["none", "standard", "scalar", "robust"]
 
@@ -35,6 +34,7 @@ class ObservationInput(nn.Module):
         self.channels_last = spaces.channels_last
         self.clip = clip
         self.low, self.span = 0.0, 1.0
+        self.bounded = spaces.bounded_image
         if spaces.bounded_image:
             box: Any = spaces.observation
             self.low = float(box.low.min())
@@ -43,7 +43,9 @@ class ObservationInput(nn.Module):
         if normalise == "robust":
             self.moments = RobustScale(self.shape)
         elif normalise != "none":
-            self.moments = RunningMoments(self.shape, scalar_std=normalise == "scalar")
+            # pixels are in [0, 1]; the unit of anything else is the environment's
+            least = 1e-4 if spaces.bounded_image else None
+            self.moments = RunningMoments(self.shape, scalar_std=normalise == "scalar", min_std=least)
 
     def raw(self, obs: Tensor) -> Tensor:
         """Scaled and laid out, but not standardised."""
@@ -59,30 +61,33 @@ class ObservationInput(nn.Module):
     def forward(self, obs: Tensor) -> Tensor:
         """What the networks see."""
         x = self.raw(obs)
-        return x if self.moments is None else self.moments.normalise(x, self.clip)
+        if self.moments is None:
+            return x if self.bounded else x.clamp(-UNCLIPPED, UNCLIPPED)
+        return self.moments.normalise(x, self.clip)
 
     @property
     def ready(self) -> bool:
         """Whether there are active statistics, or none are needed."""
         return self.moments is None or self.moments.ready
 
-    def observe(self, *fields: Tensor, order: Order | None = None) -> None:
+    def observe(self, *fields: Tensor, watch: RangeWatch | None = None, order: Order | None = None) -> None:
         """Accumulate statistics, if there are any, of rows (B, ...) of observations, of their successors or of both.
 
-        The statistics are the same however rows are split into blocks, or among processes: `order` then says how.
+        The statistics are the same however rows are split into blocks, or among processes: `order` then says how. A
+        `watch` over them is shown the rows too.
         """
-        if self.moments is None:
+        into = self.moments if watch is None else watch
+        if into is None:
             return
         if isinstance(self.moments, RobustScale):  # numbers its rows as they come
-            rows = torch.stack(fields, dim=1).flatten(0, 1)
-            if order is not None:
-                self.moments.observe(self.raw(rows), order.repeated(len(fields)))
-                return
-            fields = (rows,)
-        with nullcontext() if isinstance(self.moments, RobustScale) else self.moments.summed(order):
+            order = None if order is None else order.repeated(len(fields))
+            fields = (torch.stack(fields, dim=1).flatten(0, 1),)
+        # float64 sums of a whole block of images would take gigabytes
+        size = 256 if order is None or isinstance(self.moments, RunningMoments) else len(fields[0]) + 1
+        with into.summed(order):
             for rows in fields:
-                for part in torch.split(rows, 256):  # float64 sums of a whole block of images would take gigabytes
-                    self.moments.observe(self.raw(part))
+                for part in torch.split(rows, size):
+                    into.observe(self.raw(part), order)
 
     def commit(self) -> None:
         """Make the accumulated statistics the active ones."""
