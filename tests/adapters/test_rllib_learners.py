@@ -43,25 +43,28 @@ def config() -> Any:
     )
 
 
-def look(learner: Any) -> dict[str, Any]:
-    """What a learner's bonus and mixer know."""
-    connector = learner.intrinsic
-    bonus = connector.bonus
-    return {
-        "parameters": [parameter.detach().numpy().copy() for parameter in bonus.parameters()],
-        "mixer": connector.mixer.state_dict()["moments"].numpy().copy(),
-        "steps": connector.steps,
-        "pushed": int(bonus.experience.buffer.pushed),
-        "here": int(bonus.experience.buffer.here),
-    }
+def looking() -> Any:
+    """What a learner's bonus and mixer know; made inside a function, so that it travels as code."""
+
+    def look(learner: Any) -> dict[str, Any]:
+        connector = learner.intrinsic
+        bonus = connector.bonus
+        return {
+            "parameters": [parameter.detach().numpy().copy() for parameter in bonus.parameters()],
+            "mixer": connector.mixer.state_dict()["moments"].numpy().copy(),
+            "steps": connector.steps,
+            "pushed": int(bonus.experience.buffer.pushed),
+            "here": int(bonus.experience.buffer.here),
+        }
+
+    return look
 
 
 @pytest.mark.parametrize("bonus", ["lpm", "rnd"])
 def test_remote_runners_and_two_learners_train_one_bonus_to_an_end(bonus: str) -> None:
     algorithm = add_intrinsic(config(), bonus, MixerConfig(weight=0.1), seed=1).build_algo()
     results = [algorithm.train() for _ in range(4)]
-    # RLlib's own iterator over learners: one entry each
-    first, second = (result.get() for result in algorithm.learner_group.foreach_learner(look))
+    first, second = (result.get() for result in algorithm.learner_group.foreach_learner(looking()))
     for a, b in zip(first["parameters"], second["parameters"], strict=True):
         assert np.array_equal(a, b)
     assert np.array_equal(first["mixer"], second["mixer"])

@@ -18,13 +18,14 @@ import torch
 
 from lpm.agents import A2CConfig, NetworkConfig, PPOConfig
 from lpm.cli import main
-from lpm.core.group import Group, WorkerLost
+from lpm.core.group import ALONE, Group, WorkerLost
 from lpm.runs import RunConfig, build, distributed
 from lpm.runs.distributed import check_versions, joined
 
 SMALL = PPOConfig(num_envs=4, rollout_steps=32, epochs=2, network=NetworkConfig(hidden=(16, 16)))
 LPM = {"dynamics_steps": 4, "error_steps": 4, "batch_size": 64, "error_batch_size": 32, "buffer_size": 300}
-UPDATES = 10
+UPDATES = {"lpm": 10, "lgn": 10}
+FEWER = 5
 
 
 def config(env_id: str, bonus: str, agent: Any = SMALL, **fields: Any) -> RunConfig:
@@ -36,7 +37,7 @@ def config(env_id: str, bonus: str, agent: Any = SMALL, **fields: Any) -> RunCon
         env_id,
         algo="a2c" if isinstance(agent, A2CConfig) else "ppo",
         bonus=bonus,
-        steps=UPDATES * agent.num_envs * agent.rollout_steps,
+        steps=10 * agent.num_envs * agent.rollout_steps,
         agent=agent,
         bonus_settings=configure(bonus, **fields),
         env=env,
@@ -64,9 +65,10 @@ CASES = {
 }
 
 
-def finished(config: RunConfig, group: Group | None = None, start: Any = None, updates: int = UPDATES) -> Any:
-    """An agent's state and last metrics after some updates."""
-    agent = build(config) if group is None else build(config, group)
+def finished(name: str, group: Group = ALONE, start: Any = None, updates: int | None = None) -> Any:
+    """An agent's state, last metrics and parameters after some updates."""
+    agent = build(CASES[name], group)
+    updates = UPDATES.get(name, FEWER) if updates is None else updates
     if start is not None:
         agent.scatter_state(start if agent.group.rank == 0 else None)
     metrics: dict[str, float] = {}
@@ -82,9 +84,9 @@ def finished(config: RunConfig, group: Group | None = None, start: Any = None, u
 # ---- scenarios, each run by both processes of a pair ----------------------------------------------------------
 def equality(folder: Path) -> None:
     with joined(120) as group:
-        found: dict[str, Any] = {name: finished(each, group) for name, each in CASES.items()}
+        found: dict[str, Any] = {name: finished(name, group) for name in CASES}
         earlier = torch.load(folder / "single.pt", weights_only=False)
-        found["resumed"] = finished(CASES["lgn in continuous actions"], group, earlier, updates=3)
+        found["resumed"] = finished("lgn in continuous actions", group, earlier, updates=2)
         uneven = group.order(torch.ones(2 + group.rank, 2, dtype=torch.bool))
         assert uneven is not None
         found["uneven"] = group.everyone((uneven.number.tolist(), uneven.total))

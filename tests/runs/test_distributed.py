@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from distributed_worker import CASES, UPDATES, finished
+from distributed_worker import CASES, FEWER, finished
 
 from lpm.agents.shards import minibatches, part_of_rows, whole_rows
 from lpm.core.group import ALONE, Group, Order, WorkerLost
@@ -33,8 +33,8 @@ class Two(Group):
 
 @pytest.fixture(scope="module")
 def single() -> dict[str, Any]:
-    found: dict[str, Any] = {name: finished(config) for name, config in CASES.items()}
-    found["before"] = finished(CASES["lgn in continuous actions"], updates=UPDATES - 3)
+    found: dict[str, Any] = {name: finished(name) for name in CASES}
+    found["before"] = finished("lgn in continuous actions", updates=FEWER - 2)
     return found
 
 
@@ -102,8 +102,8 @@ def test_the_state_of_two_is_that_of_one(single: dict[str, Any], pair: dict[str,
 def test_a_run_of_one_goes_on_with_two_and_back(single: dict[str, Any], pair: dict[str, Any]) -> None:
     name = "lgn in continuous actions"
     assert gap(single[name][2][0], pair["resumed"][2][0]) < 1e-5
-    one = finished(CASES[name], start=pair["resumed"][0], updates=1)
-    assert one[0]["collector"]["counters"][0] == (UPDATES + 1) * 4 * 32
+    one = finished(name, start=pair["resumed"][0], updates=1)
+    assert one[0]["collector"]["counters"][0] == (FEWER + 1) * 4 * 32
 
 
 def test_blocks_of_different_sizes_are_numbered_one_after_the_other(pair: dict[str, Any]) -> None:
