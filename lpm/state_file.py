@@ -19,13 +19,13 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
 
-import lpm
 from lpm.files import open_regular, parse_json, replacing
 from lpm.state_tree import DTYPE_NAMES, DTYPES, StateError, decode, encode, require
 from lpm.versions import versions
@@ -106,7 +106,7 @@ def warn_of_versions(written: Mapping[str, str], where: str) -> None:
 
 
 def _versions() -> dict[str, str]:
-    return {"lpm": lpm.__version__, **versions("torch", "numpy")}
+    return {"lpm": import_module("lpm").__version__, **versions("torch", "numpy")}
 
 
 # ---- writing --------------------------------------------------------------------------------------------------
