@@ -277,3 +277,9 @@ def test_conditions_may_pay_otherwise(tmp_path: Path) -> None:
     maze_job = load_experiment("maze").job("long", "action-large", "lpm-8", 0, tmp_path).task
     assert (maze_job.env["width"], maze_job.env["height"], maze_job.steps) == (160, 120, 50_000)
     assert maze_job.bonus_settings.dynamics_steps == 8
+
+
+def test_overhead_on_atari_has_the_settings_of_its_paper_size(tmp_path: Path) -> None:
+    overhead = load_experiment("overhead")
+    fields = {c: overhead.job("desk", c, "lpm", 0, tmp_path).settings["fields"] for c in overhead.conditions}
+    assert fields == {"vector": {}, "image": {}, "atari": atari.BONUS["lpm"]}
