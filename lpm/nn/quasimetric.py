@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from lpm.core.spaces import Spaces
 from lpm.nn.networks import Encoder, mlp
 
-
 TINY = torch.finfo(torch.float32).tiny
 
 
