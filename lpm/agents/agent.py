@@ -22,6 +22,7 @@ from lpm.core.errors import NonFiniteError, finite
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer, Schedule, scheduled
 from lpm.core.registry import resolve_device
 from lpm.core.spaces import Spaces
+from lpm.nn.folded import FoldedConv2d
 from lpm.nn.inputs import in_chunks
 from lpm.state_tree import check_bonus, check_like, check_optimizer
 
@@ -134,7 +135,10 @@ class Agent:
         agent_seed, env_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(2) // 2)
         self.generator = torch.Generator().manual_seed(agent_seed)
         self.policy = ActorCritic(self.spaces, config.network, config.value_heads, self.generator).to(self.device)
-        self.channels_last = self.device.type == "cpu" and self.policy.shares_trunk and not self.spaces.channels_last
+        encoder = self.policy.encoder
+        folded = encoder is not None and isinstance(encoder.body[0], FoldedConv2d)  # lays images out by itself
+        self.channels_last = encoder is not None and self.device.type == "cpu" and not self.spaces.channels_last
+        self.channels_last &= not folded
         if self.device.type == "cpu" and self.policy.shares_trunk:
             self.policy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._parts = self.policy.parts() if self.clips_parts else [list(self.policy.parameters())]

@@ -21,6 +21,8 @@ from lpm.nn.statistics import RangeWatch
 
 CHUNK = 1024
 """Rows that are preprocessed at a time, unless they have very many numbers: bounds the memory that images take."""
+NUMBERS_IN_CACHE = 2**22
+"""Numbers that are scored at a time, where a row has very many: what they become stays in the processor's cache."""
 NUMBERS_AT_ONCE = 2**23
 """Numbers that are preprocessed at a time: all minibatches of vectors, one of images."""
 
@@ -129,7 +131,7 @@ class Experience(nn.Module):
         if normalise == "auto":
             normalise = "standard" if spaces.kind == "vector" else "none"
         self.spaces = spaces
-        self.chunk = max(1, min(CHUNK, NUMBERS_AT_ONCE // max(1, math.prod(spaces.input_shape))))
+        self.chunk = max(1, min(CHUNK, NUMBERS_IN_CACHE // max(1, math.prod(spaces.input_shape))))
         self.warmup = warmup
         self.frozen = frozen
         self.next_only = next_only
