@@ -139,9 +139,8 @@ def spread_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metri
 
 def summary_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> Summary | None:
     """Of one cell; None if there are no runs."""
-    """A mean over seeds as it is shown: an integer, or two digits if it is small; a dash if there are no runs."""
     if stem not in analyses and stem.rpartition("-")[0] in EXPERIMENTS:
-        return NOT_RUN
+        return None
     analysis = analysis_of(analyses, stem)
     if metric not in analysis.evidence.metrics or condition not in analysis.evidence.conditions:
         raise SystemExit(f"{stem} has no metric {metric!r} in a condition {condition!r}")
