@@ -112,6 +112,8 @@ def full_table(analyses: Mapping[str, Analysis], name: str) -> str:
 
 def short_table(analyses: Mapping[str, Analysis], shown: Shown, stem: str, metric: str, *methods: str) -> str:
     """Cells shown in one way: a row a method, a column a condition. Those that the project recommends are bold."""
+    if without_runs(analyses, stem):
+        return f"{NO_RUNS}\n"
     table = analysis_of(analyses, stem).table(metric)
     rows = []
     for method in methods:
@@ -139,13 +141,18 @@ def spread_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metri
 
 def summary_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> Summary | None:
     """Of one cell; None if there are no runs."""
-    if stem not in analyses and stem.rpartition("-")[0] in EXPERIMENTS:
+    if without_runs(analyses, stem):
         return None
     analysis = analysis_of(analyses, stem)
     if metric not in analysis.evidence.metrics or condition not in analysis.evidence.conditions:
         raise SystemExit(f"{stem} has no metric {metric!r} in a condition {condition!r}")
     cell = analysis.cells.get((metric, condition, method))
     return None if cell is None else cell.summary
+
+
+def without_runs(analyses: Mapping[str, Analysis], stem: str) -> bool:
+    """Whether this is an experiment at a scale of which nothing is stored; a misspelt one is not."""
+    return stem not in analyses and stem.rpartition("-")[0] in EXPERIMENTS
 
 
 def analysis_of(analyses: Mapping[str, Analysis], stem: str) -> Analysis:
