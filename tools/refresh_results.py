@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import shutil
 import sys
@@ -29,6 +30,9 @@ from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from report_picture import PICTURE as REPORT
+from report_picture import shown
 
 from lpm.experiments.experiment import EXPERIMENTS
 from lpm.files import write_atomic
@@ -247,6 +251,7 @@ def draw_sb3(path: Path) -> None:
     learners = list(dict.fromkeys(algorithm for algorithm, _ in found))
     figure, axes = pyplot.subplots(1, len(learners), figsize=(4.3 * len(learners), 3.3), sharey=True, squeeze=False)
     for axis, learner in zip(axes[0], learners, strict=True):
+        ends: list[tuple[float, str, str, str]] = []
         for (algorithm, bonus), runs in found.items():
             if algorithm != learner:
                 continue
@@ -257,12 +262,15 @@ def draw_sb3(path: Path) -> None:
                 axis.plot(steps, [100 * p[1] for p in run["curve"]], color=colour, alpha=0.25, linewidth=0.8)
             mean = [fmean(100 * run["curve"][i][1] for run in runs) for i in range(len(steps))]
             axis.plot(steps, mean, color=colour, linewidth=3 if ours else 1.8)
-            label, weight = "no bonus" if bonus == "none" else bonus, "bold" if ours else "normal"
-            axis.annotate(label, (steps[-1], mean[-1]), (4, 0), va="center", textcoords="offset points",
-                          color=colour, fontweight=weight)  # fmt: skip
+            ends.append((mean[-1], "no bonus" if bonus == "none" else bonus, colour, "bold" if ours else "normal"))
+        height = -math.inf
+        for end, label, colour, weight in sorted(ends):
+            height = max(end, height + 7)  # labels of lines that end together stand above each other
+            axis.text(steps[-1] * 1.02, height, label, va="center", color=colour, fontweight=weight)
         seeds = sorted({len(runs) for (algorithm, _), runs in found.items() if algorithm == learner})
         counted = " to ".join(str(count) for count in dict.fromkeys((seeds[0], seeds[-1])))
-        axis.set(xlabel="environment steps", ylim=(0, 100), xlim=(0, steps[-1] * 1.28))
+        axis.set(xlabel="environment steps", ylim=(0, 100), xlim=(0, steps[-1] * 1.3))
+        axis.set_xticks([0, steps[-1] / 2, steps[-1]], ["0", f"{steps[-1] / 2:,.0f}", f"{steps[-1]:,.0f}"])
         axis.set_title(f"SB3 {learner}, {counted} seeds", loc="left", fontsize=11, fontweight="bold")
         axis.spines[["top", "right"]].set_visible(False)
     axes[0, 0].set_ylabel("cells visited, %")
@@ -361,6 +369,8 @@ def main(words: list[str] | None = None) -> int:
             stale.append(str(SB3_FIGURE.relative_to(ROOT)))
             if not options.check:
                 draw_sb3(SB3_FIGURE)
+        if drawn_from(REPORT) != shown(pages.analyses):  # no fault of a check: it takes a browser to make it anew
+            print(f"{REPORT.relative_to(ROOT)} shows an older ranking: python tools/report_picture.py takes it anew")
         if not options.check:
             export(pages.analyses, folder)
             FIGURES.mkdir(exist_ok=True)

@@ -22,7 +22,9 @@ from lpm.core.errors import NonFiniteError, finite
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer, Schedule, scheduled
 from lpm.core.registry import resolve_device
 from lpm.core.spaces import Spaces
+from lpm.nn.folded import FoldedConv2d
 from lpm.nn.inputs import in_chunks
+from lpm.state_tree import check_bonus, check_like, check_optimizer
 
 PolicyKind = Literal["learnt", "uniform", "oracle"]
 POLICIES = get_args(PolicyKind)
@@ -133,7 +135,10 @@ class Agent:
         agent_seed, env_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(2) // 2)
         self.generator = torch.Generator().manual_seed(agent_seed)
         self.policy = ActorCritic(self.spaces, config.network, config.value_heads, self.generator).to(self.device)
-        self.channels_last = self.device.type == "cpu" and self.policy.shares_trunk and not self.spaces.channels_last
+        encoder = self.policy.encoder
+        folded = encoder is not None and isinstance(encoder.body[0], FoldedConv2d)  # lays images out by itself
+        self.channels_last = encoder is not None and self.device.type == "cpu" and not self.spaces.channels_last
+        self.channels_last &= not folded
         if self.device.type == "cpu" and self.policy.shares_trunk:
             self.policy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._parts = self.policy.parts() if self.clips_parts else [list(self.policy.parameters())]
@@ -339,11 +344,18 @@ class Agent:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` saved."""
-        if state["algorithm"] != self.name:
-            raise ValueError(f"expected the state of {self.name}, got that of {state['algorithm']}")
-        if (state["bonus"] is None) != (self.bonus is None):
-            raise ValueError("expected a state with the bonus of this agent, got one that does not match")
+        """Restore what `state_dict` saved; a state that does not fit is refused before anything is changed.
+
+        From another number of environments everything goes on but the running episodes, which begin anew.
+        """
+        if state.get("algorithm") != self.name:
+            raise ValueError(f"expected the state of {self.name}, got that of {state.get('algorithm')}")
+        if self.moved(state):
+            state = self._moved(state)
+        check_like(self.state_dict(), state, "agent")
+        if self.bonus is not None:
+            check_bonus(self.bonus, state["bonus"])
+        check_optimizer(self.optimizer, state["optimizer"])
         self.policy.load_state_dict(state["policy"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.bonus is not None:
@@ -355,6 +367,24 @@ class Agent:
         self.generator.set_state(state["generator"].cpu())
         for part, seconds in state["seconds"].items():
             (self.seconds if part in self.seconds else self.collector.seconds)[part] = seconds
+
+    def moved(self, state: Mapping[str, Any]) -> bool:
+        """Whether a state is of another number of environments."""
+        ended = state.get("collector", {}).get("ended")
+        return isinstance(ended, np.ndarray) and len(ended) != self.config.num_envs
+
+    def _moved(self, state: dict[str, Any]) -> dict[str, Any]:
+        """The state of another number of environments with what belongs to each of them replaced by a beginning."""
+        came = len(state["collector"]["ended"])
+        if self.bonus is not None and self.bonus.episodic:
+            raise ValueError(
+                f"{type(self.bonus).__name__} remembers the running episode of each of its {came} environments, so it "
+                f"cannot go on with {self.config.num_envs}"
+            )
+        fresh = self.collector.state_dict()
+        rows = {name: fresh[name] for name in ("obs", "ended", "returns", "lengths")}
+        collector = {**state["collector"], **rows, "envs": {}}
+        return {**state, "collector": collector, "mixer": {**state["mixer"], "carry": self.mixer.state_dict()["carry"]}}
 
 
 def paid_more(some: Floats, others: Floats) -> float:

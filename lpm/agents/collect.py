@@ -271,7 +271,7 @@ class Collector:
         self.total_steps, self.sums.ended = state["counters"]
         self.visits[...] = state["visits"]
         self.sums.recent = deque(map(tuple, state["recent"]), maxlen=RECENT)
-        if state["envs"] is None:
+        if not state["envs"]:
             self._ended[...] = False
             self.sums.running[...] = 0.0
             self._start(self.envs.reset(seed=(self.seed + self.total_steps) % 2**31))

@@ -29,7 +29,8 @@ class Reproduce:
     seeds: int | None = None
     """Seeds per method and condition; the scale's own number if not given."""
     methods: tuple[str, ...] | None = None
-    """Methods to run; the scale's own if not given."""
+    """Methods to run; the scale's own if not given. Beside the experiment's: any registered bonus,
+    package.module:Class, or either with fields, as in lgn:regression=joint."""
     conditions: tuple[str, ...] | None = None
     """Conditions to run; the scale's own if not given."""
     workers: int = 2
@@ -60,6 +61,7 @@ def reproduce(options: Reproduce, out: Path) -> int:
     experiment = load_experiment(options.name)
     expect_known("scale", options.scale, experiment.sizes)
     methods = _given("methods", options.methods, experiment.default_methods(options.scale))
+    experiment = experiment.opened(methods)
     conditions = _given("conditions", options.conditions, experiment.default_conditions(options.scale))
     seeds = experiment.sizes[options.scale].seeds if options.seeds is None else options.seeds
     if seeds < 1:

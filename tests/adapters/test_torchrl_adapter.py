@@ -243,9 +243,9 @@ def test_save_load_continue_is_as_if_uninterrupted(name: str, tmp_path: Path) ->
     whole = run(*fresh(), batches)
     transform, learn = fresh()
     run(transform, learn, batches[:3])
-    torch.save(transform.state_dict(), tmp_path / "intrinsic.pt")
+    lpm.save_state(transform.state_dict(), tmp_path / "intrinsic.safetensors")
     transform, learn = fresh()
-    transform.load_state_dict(torch.load(tmp_path / "intrinsic.pt", weights_only=True))
+    transform.load_state_dict(lpm.load_state(tmp_path / "intrinsic.safetensors"))
     for continued, uninterrupted in zip(run(transform, learn, batches[3:]), whole[3:], strict=True):
         assert torch.equal(continued, uninterrupted)
 

@@ -92,7 +92,9 @@ def test_a_run_is_a_function_of_its_settings_and_is_resumed(tmp_path: Path, monk
     monkeypatch.setattr("lpm.experiments.training.CHECKPOINT_SECONDS", 0.0)
 
     def killed(units: int) -> None:
-        if (tmp_path / "scratch" / "checkpoints").is_dir() and len(list((tmp_path / "scratch").rglob("*.pt"))) > 1:
+        if (tmp_path / "scratch" / "checkpoints").is_dir() and len(
+            list((tmp_path / "scratch").rglob("*.safetensors"))
+        ) > 1:
             raise RuntimeError("killed")
 
     with pytest.raises(RuntimeError, match="killed"):
@@ -275,3 +277,9 @@ def test_conditions_may_pay_otherwise(tmp_path: Path) -> None:
     maze_job = load_experiment("maze").job("long", "action-large", "lpm-8", 0, tmp_path).task
     assert (maze_job.env["width"], maze_job.env["height"], maze_job.steps) == (160, 120, 50_000)
     assert maze_job.bonus_settings.dynamics_steps == 8
+
+
+def test_overhead_on_atari_has_the_settings_of_its_paper_size(tmp_path: Path) -> None:
+    overhead = load_experiment("overhead")
+    fields = {c: overhead.job("desk", c, "lpm", 0, tmp_path).settings["fields"] for c in overhead.conditions}
+    assert fields == {"vector": {}, "image": {}, "atari": atari.BONUS["lpm"]}
