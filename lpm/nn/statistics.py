@@ -276,9 +276,9 @@ class RangeWatch(nn.Module):
         self.warned = True
         warnings.warn(
             f"{share:.0%} of the latest values of observation feature {int(self.outside.argmax())} lie more than "
-            f"{self.limit:g} standard deviations from the mean that was frozen after {int(self.measured):,} rows, where "
-            "the bonus cannot tell them apart: freeze later (a larger warmup), or take normalise='robust' where the "
-            "bonus has it",
+            f"{self.limit:g} standard deviations from the mean that was frozen after {int(self.measured):,} rows, "
+            "where the bonus cannot tell them apart: freeze later (a larger warmup), or take normalise='robust' where "
+            "the bonus has it",
             RuntimeWarning,
             stacklevel=2,
         )
