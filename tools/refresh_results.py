@@ -8,6 +8,7 @@ Marked places, in README.md and in every page under docs/, EXPERIMENT as `mounta
     <!-- table NAME -->…<!-- end -->                                 the table exported as NAME.md
     <!-- means EXPERIMENT METRIC METHOD… -->…<!-- end -->            short: mean over seeds, methods × conditions
     <!-- number EXPERIMENT CONDITION METRIC METHOD -->…<!-- end -->  one mean, inside a sentence
+    <!-- kills REPORT -->…<!-- end -->                               what a campaign of kills found
 
 A run that is not in `results/` is shown as a dash, a table without any by a sentence.
 """
@@ -34,7 +35,7 @@ from lpm.report.text import markdown_table, slug
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "docs" / "results"
 FRONT = ROOT / "docs" / "images" / "noise.png"
-PLACE = re.compile(r"<!-- (table|means|number) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
+PLACE = re.compile(r"<!-- (table|means|number|kills) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
 PICTURE = re.compile(r"\]\(results/([\w.-]+\.png)\)")
 NOT_RUN = "–"
 NO_RUNS = "No runs of this in `results/` at present."
@@ -53,6 +54,8 @@ def refreshed(text: str, analyses: Mapping[str, Analysis]) -> str:
         opening = match[0][: match[0].index("-->") + 3]
         if kind == "number":
             return f"{opening}{mean_of(analyses, *words)}<!-- end -->"
+        if kind == "kills":
+            return f"{opening}\n\n{kills_table(words[0])}\n<!-- end -->"
         made = full_table(analyses, words[0]) if kind == "table" else short_table(analyses, *words)
         # Markdown: a table that follows a comment without an empty line is part of the comment
         return f"{opening}\n{made}<!-- end -->" if kind == "table" else f"{opening}\n\n{made}\n<!-- end -->"
@@ -78,6 +81,21 @@ def short_table(analyses: Mapping[str, Analysis], stem: str, metric: str, *metho
         row = [f"`{bonus_of(method)}`", *cells]
         rows.append([f"**{cell}**" for cell in row] if method == RECOMMENDED else row)
     return markdown_table(("bonus", *table.conditions.values()), rows)
+
+
+def kills_table(report: str) -> str:
+    """What `tools/kill_campaign.py` wrote to this file."""
+    path = ROOT / report
+    if not path.exists():
+        return NO_RUNS
+    found = json.loads(path.read_text(encoding="utf-8"))
+    rows = [[fault, str(n["kills"]), str(n["identical"])] for fault, n in found["faults"].items()]
+    rows.append(["**all**", f"**{found['kills']}**", f"**{found['identical']}**"])
+    whole = (
+        f"{found['victims']} victims of {found['cases']} kinds, {found['cpu_seconds'] / 60:.0f} minutes of one core, "
+        f"torch {found['versions'].get('torch', 'unknown')}."
+    )
+    return f"{markdown_table(('killed', 'times', 'identical in the end'), rows)}\n\n{whole}"
 
 
 def mean_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> str:
