@@ -15,18 +15,21 @@ from torch import Tensor
 
 from lpm.agents.collect import Block, Collector, Envs
 from lpm.agents.gae import gae
+from lpm.agents.oracle import CellCounts
 from lpm.agents.policy import ActorCritic, NetworkConfig
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.errors import NonFiniteError, finite
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer, Schedule, scheduled
 from lpm.core.registry import resolve_device
 from lpm.core.spaces import Spaces
+from lpm.nn.folded import FoldedConv2d
 from lpm.nn.inputs import in_chunks
 from lpm.state_tree import check_bonus, check_like, check_optimizer
 
-PolicyKind = Literal["learnt", "uniform"]
+PolicyKind = Literal["learnt", "uniform", "oracle"]
 POLICIES = get_args(PolicyKind)
-"""A policy that learns, or uniformly random actions that nothing learns from: the reference for coverage."""
+"""A policy that learns; and the two references for coverage: uniformly random actions that nothing learns from, and a
+policy that learns from counts of the environment's own cells instead of a bonus."""
 
 
 @dataclass(frozen=True)
@@ -132,13 +135,17 @@ class Agent:
         agent_seed, env_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(2) // 2)
         self.generator = torch.Generator().manual_seed(agent_seed)
         self.policy = ActorCritic(self.spaces, config.network, config.value_heads, self.generator).to(self.device)
-        self.channels_last = self.device.type == "cpu" and self.policy.shares_trunk and not self.spaces.channels_last
+        encoder = self.policy.encoder
+        folded = encoder is not None and isinstance(encoder.body[0], FoldedConv2d)  # lays images out by itself
+        self.channels_last = encoder is not None and self.device.type == "cpu" and not self.spaces.channels_last
+        self.channels_last &= not folded
         if self.device.type == "cpu" and self.policy.shares_trunk:
             self.policy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._parts = self.policy.parts() if self.clips_parts else [list(self.policy.parameters())]
         self._part_sizes = [sum(p.numel() for p in part) for part in self._parts]
         self.flat = self.policy.fuse() if self.device.type == "cpu" and fuse else None
         self.collector = Collector(envs, self.spaces, config.rollout_steps, seed=env_seed, device=self.device)
+        self.oracle = CellCounts(envs.num_envs, len(self.collector.visits)) if policy == "oracle" else None
         self.mixer = RewardMixer(mixer or MixerConfig(), envs.num_envs)
         self.seconds = {"bonus": 0.0, "learn": 0.0}
 
@@ -192,6 +199,8 @@ class Agent:
     # ---- from a block to a batch --------------------------------------------------------------------------
     def raw_bonus(self, block: Block) -> Floats:
         """(T, N): what the bonus says of the block, with its models as they were during collection."""
+        if self.oracle is not None:
+            return self.oracle.pay(block.cells, block.valid, block.terminated | block.truncated)
         if self.bonus is None:
             return np.zeros_like(block.reward)
         raw = self.bonus.step(block.transitions).cpu().numpy()
@@ -314,6 +323,9 @@ class Agent:
                 "bonus/mixed_std": float(paid.std()),
                 "bonus/weight": mixed.weight,
             }
+            first = block.first_visits
+            if 0 < first.sum() < valid.sum():
+                metrics["bonus/first_visits"] = paid_more(raw[first], raw[valid & ~first])
         return metrics
 
     # ---- state --------------------------------------------------------------------------------------------
@@ -326,6 +338,7 @@ class Agent:
             "bonus": None if self.bonus is None else self.bonus.state_dict(),
             "mixer": self.mixer.state_dict(),
             "collector": self.collector.state_dict(),
+            "oracle": None if self.oracle is None else self.oracle.state_dict(),
             "generator": self.generator.get_state(),
             "seconds": {**self.collector.seconds, **self.seconds},
         }
@@ -349,6 +362,8 @@ class Agent:
             self.bonus.load_state_dict(state["bonus"])
         self.mixer.load_state_dict(state["mixer"])
         self.collector.load_state_dict(state["collector"])
+        if self.oracle is not None:
+            self.oracle.load_state_dict(state["oracle"])
         self.generator.set_state(state["generator"].cpu())
         for part, seconds in state["seconds"].items():
             (self.seconds if part in self.seconds else self.collector.seconds)[part] = seconds
@@ -370,6 +385,17 @@ class Agent:
         rows = {name: fresh[name] for name in ("obs", "ended", "returns", "lengths")}
         collector = {**state["collector"], **rows, "envs": {}}
         return {**state, "collector": collector, "mixer": {**state["mixer"], "carry": self.mixer.state_dict()["carry"]}}
+
+
+def paid_more(some: Floats, others: Floats) -> float:
+    """How often one of `some` is above one of the others, less how often it is below: from -1 to 1.
+
+    >>> paid_more(np.array([1.0, 2.0]), np.array([0.0, 1.0]))
+    0.75
+    """
+    ordered = np.sort(others)
+    below, up_to = (np.searchsorted(ordered, some, side).mean() / len(ordered) for side in ("left", "right"))
+    return float(below - (1 - up_to))
 
 
 def explained_variance(batch: LearnBatch) -> float:

@@ -123,8 +123,10 @@ class PPO(Agent):
             for index, choice, old, advantage, returns, values in zip(torch.split(order, size), *shuffled, strict=True):
                 if c.normalise_advantage and len(index) > 1:
                     advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+                # index_select copies whole rows, but lays them out anew
+                obs = batch.obs.index_select(0, index) if batch.obs.is_contiguous() else batch.obs[index]
                 with self._precision:
-                    parts = self._compiled_loss(batch.obs[index], choice, old, advantage, returns, values)
+                    parts = self._compiled_loss(obs, choice, old, advantage, returns, values)
                 policy_loss, value_loss, mean_entropy = parts[0], parts[1], parts[2]
                 loss = policy_loss + c.value_coef * value_loss - entropy * mean_entropy
                 named = {"policy loss": policy_loss, "value loss": value_loss, "entropy": mean_entropy}

@@ -147,7 +147,9 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
         "variant": option(str | None, "Named settings of the bonus, such as paper.", None),
         "algo": option(str, "The learner: ppo or a2c.", choices.algo),
         "preset": option(str | None, f"Named settings of it: {', '.join(PRESETS[choices.algo])}.", None),
-        "policy": option(PolicyKind, "learnt, or uniform: random actions, the reference for coverage.", base.policy),
+        "policy": option(
+            PolicyKind, "learnt; uniform: random actions; oracle: learnt from counts of true cells.", base.policy
+        ),
         "steps": option(
             float,
             "Environment steps, summed over environments. With --resume, more than before extends the run: schedules "

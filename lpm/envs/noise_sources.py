@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from lpm.envs.rng import RowRandom
 from lpm.files import open_regular
+from lpm.versions import pip_install
 
 Array = NDArray[Any]
 Images = NDArray[np.uint8]
@@ -234,7 +235,7 @@ def folder_images(folder: str, size: tuple[int, int]) -> Images:
     try:
         from PIL import Image
     except ImportError as error:
-        raise ImportError('reading a folder of images needs Pillow: pip install "lpm-exploration[data]"') from error
+        raise ImportError(f"reading a folder of images needs Pillow: {pip_install('data')}") from error
     root = Path(folder)
     if not root.is_dir():
         raise ValueError(f"expected a folder of images, got {folder!r}, which is not a folder")

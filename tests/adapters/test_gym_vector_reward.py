@@ -19,6 +19,7 @@ import lpm.envs
 from lpm import MixerConfig
 from lpm.adapters.gymnasium import IntrinsicVectorReward
 from lpm.state_file import load
+from lpm.versions import pip_install
 
 PLAIN = MixerConfig(normalise="none")
 MODES = list(AutoresetMode)
@@ -231,5 +232,5 @@ def test_importing_adapters_imports_no_library_and_a_missing_one_is_named_in_one
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == (
-        'this adapter needs the package stable-baselines3, which is not installed: pip install "lpm-exploration[sb3]"'
+        f"this adapter needs the package stable-baselines3, which is not installed: {pip_install('sb3')}"
     )

@@ -49,13 +49,12 @@ def test_the_plain_loop_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert "80 steps" in capsys.readouterr().out
 
 
-def test_the_figure_is_drawn_and_finished_runs_are_not_repeated(
+def test_finished_runs_are_stored_and_not_repeated(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--seeds", "0", "--ppo-steps", "1024", "--sac-steps", "200", "--out", str(tmp_path)]
     run(monkeypatch, "sb3_mountain_car.py", *options)
     first = capsys.readouterr().out
-    assert (tmp_path / "sb3_mountain_car.png").stat().st_size > 10_000
     stored = json.loads((tmp_path / "ppo-lpm-0.json").read_text())
     assert stored["settings"]["bonus"] == "lpm"
     assert [point[0] for point in stored["curve"]] == sorted(point[0] for point in stored["curve"])

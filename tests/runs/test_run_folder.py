@@ -20,6 +20,7 @@ from lpm.files import to_toml
 from lpm.runs import RunConfig, TrainOptions, make_envs, train
 from lpm.runs.metrics import read_metrics
 from lpm.state_file import from_bytes, to_bytes
+from lpm.versions import pip_install
 
 
 def test_the_folder_holds_what_the_docs_say(tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ def test_without_tensorboard_one_line_says_so(tmp_path: Path, monkeypatch: pytes
     said: list[str] = []
     train(config_of(), tmp_path, say=said.append)
     assert [line for line in said if "TensorBoard" in line] == [
-        'No TensorBoard events: pip install "lpm-exploration[tensorboard]" to have them.'
+        f"No TensorBoard events: {pip_install('tensorboard')} to have them."
     ]
     assert not (tmp_path / "tensorboard").exists()
 
