@@ -19,6 +19,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -105,6 +106,7 @@ def warn_of_versions(written: Mapping[str, str], where: str) -> None:
         warnings.warn(f"{where}: written with {differing}; numbers may differ from here on", stacklevel=4)
 
 
+@cache
 def _versions() -> dict[str, str]:
     return {"lpm": import_module("lpm").__version__, **versions("torch", "numpy")}
 

@@ -12,6 +12,7 @@ Marked places, in README.md and in every page under docs/, EXPERIMENT as `mounta
     <!-- sb3 table -->…<!-- end -->                                  results/sb3, a row a learner and bonus
     <!-- sb3 ALGORITHM BONUS METRIC -->…<!-- end -->                 one mean of it: cells, noise or return
     <!-- stored NAME -->…<!-- end -->                                results/benchmarks/NAME.json: columns and rows
+    <!-- kills REPORT -->…<!-- end -->                               what a campaign of kills found
     <!-- verdicts WHAT -->…<!-- end -->                              summary, cost, or an experiment: its claims judged
 
 A run that is not in `results/` is shown as a dash, a table without any by a sentence.
@@ -51,7 +52,7 @@ SB3 = ROOT / "results" / "sb3"
 SB3_FIGURE = ROOT / "docs" / "adapters" / "sb3_mountain_car.png"
 SB3_METRICS = ("cells", "noise", "return")
 BENCHMARKS = ROOT / "results" / "benchmarks"
-PLACE = re.compile(r"<!-- (table|means|spread|number|sb3|stored|verdicts) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
+PLACE = re.compile(r"<!-- (table|means|spread|number|sb3|stored|verdicts|kills) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
 PICTURE = re.compile(r"\]\(results/([\w.-]+\.png)\)")
 NOT_RUN = "–"
 Shown = Callable[[Mapping[str, Analysis], str, str, str, str], str]
@@ -82,6 +83,7 @@ def refreshed(text: str, analyses: Mapping[str, Analysis]) -> str:
             "sb3": sb3_table,
             "stored": lambda: stored(words[0]),
             "verdicts": lambda: judged(analyses, words[0]),
+            "kills": lambda: kills_table(words[0]),
         }
         # Markdown: a table that follows a comment without an empty line is part of the comment
         return f"{opening}\n\n{made[kind]()}\n<!-- end -->"
@@ -121,6 +123,21 @@ def short_table(analyses: Mapping[str, Analysis], shown: Shown, stem: str, metri
         row = [f"`{bonus_of(method)}`", *cells]
         rows.append([f"**{cell}**" for cell in row] if method == RECOMMENDED else row)
     return markdown_table(("bonus", *table.conditions.values()), rows)
+
+
+def kills_table(report: str) -> str:
+    """What `tools/kill_campaign.py` wrote to this file."""
+    path = ROOT / report
+    if not path.exists():
+        return NO_RUNS
+    found = json.loads(path.read_text(encoding="utf-8"))
+    rows = [[fault, str(n["kills"]), str(n["identical"])] for fault, n in found["faults"].items()]
+    rows.append(["**all**", f"**{found['kills']}**", f"**{found['identical']}**"])
+    whole = (
+        f"{found['victims']} victims of {found['cases']} kinds, {found['cpu_seconds'] / 60:.0f} minutes of one core, "
+        f"torch {found['versions'].get('torch', 'unknown')}."
+    )
+    return f"{markdown_table(('killed', 'times', 'identical in the end'), rows)}\n\n{whole}"
 
 
 def mean_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> str:
