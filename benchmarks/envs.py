@@ -18,6 +18,7 @@ import gymnasium
 import numpy as np
 
 import lpm.envs  # noqa: F401
+from lpm.versions import pip_install
 
 NUM_ENVS = 16
 
@@ -107,7 +108,7 @@ def main() -> None:
     for name in options.only:
         run, module, extra = PARTS[name]
         if find_spec(module) is None:
-            print(f'{name}: left out, needs pip install "lpm-exploration[{extra}]"')
+            print(f"{name}: left out, needs {pip_install(extra)}")
         else:
             run(options.rounds)
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from lpm.core.registry import register as register
     from lpm.core.spaces import Spaces as Spaces
     from lpm.core.transitions import Transitions as Transitions
+    from lpm.state_file import load_state as load_state
+    from lpm.state_file import save_state as save_state
 
 __version__ = "0.1.0"
 
@@ -32,9 +34,11 @@ _HOMES = {
     "Spaces": "lpm.core.spaces",
     "Transitions": "lpm.core.transitions",
     "check_intrinsic": "lpm.core.check",
+    "load_state": "lpm.state_file",
     "make": "lpm.core.registry",
     "names": "lpm.core.registry",
     "register": "lpm.core.registry",
+    "save_state": "lpm.state_file",
 }
 
 __all__ = [
@@ -45,9 +49,11 @@ __all__ = [
     "Transitions",
     "__version__",
     "check_intrinsic",
+    "load_state",
     "make",
     "names",
     "register",
+    "save_state",
 ]
 
 

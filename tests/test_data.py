@@ -8,6 +8,7 @@ import http.server
 import importlib.util
 import io
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from hypothesis import strategies as st
 from lpm import data
 from lpm.data import DataError, ImageSet, files, images, sets
 from lpm.files import write_atomic
+from lpm.versions import pip_install
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -459,10 +461,10 @@ def test_download_gives_up_and_leaves_nothing(server: tuple[str, dict[str, list[
 def test_missing_extra_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pooch", None)
     monkeypatch.delenv("LPM_CACHE")
-    with pytest.raises(ImportError, match=r'pip install "lpm-exploration\[data\]"'):
+    with pytest.raises(ImportError, match=re.escape(pip_install("data"))):
         data.mnist("train")
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ImportError, match=r"'pillow'.*lpm-exploration\[data\]"):
+    with pytest.raises(ImportError, match=rf"'pillow'.*{re.escape(pip_install('data'))}"):
         sets.decode(b"")
 
 

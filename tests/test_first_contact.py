@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from lpm.cli import COMMANDS, main
 from lpm.commands.packages import EXTRAS, FOREIGN
+from lpm.versions import pip_install
 
 SMALL = ["--steps", "64", "--ppo.num-envs", "2", "--ppo.rollout-steps", "16", "--bonus", "rnd"]
 CORRIDOR = """
@@ -86,7 +88,7 @@ def test_help_never_needs_an_extra(bare: dict[str, Any], command: str) -> None:
 def test_the_hint_about_tensorboard_is_printed_whole(bare: dict[str, Any]) -> None:
     status, out, _ = bare["train"]
     assert status == 0
-    assert 'No TensorBoard events: pip install "lpm-exploration[tensorboard]" to have them.' in out
+    assert f"No TensorBoard events: {pip_install('tensorboard')} to have them." in " ".join(out.split())
 
 
 @pytest.mark.parametrize(
@@ -95,14 +97,13 @@ def test_the_hint_about_tensorboard_is_printed_whole(bare: dict[str, Any]) -> No
         ("watch", "lpm watch: needs the package 'pygame': pip install \"gymnasium[classic-control]\"\n"),
         (
             "minigrid",
-            "lpm train: MiniGrid-Empty-5x5-v0 needs the package 'minigrid': pip install "
-            '"lpm-exploration[minigrid]"\n',
+            f"lpm train: MiniGrid-Empty-5x5-v0 needs the package 'minigrid': {pip_install('minigrid')}\n",
         ),
-        ("ale", "lpm train: ALE/Pong-v5 needs the package 'ale_py': pip install \"lpm-exploration[atari]\"\n"),
+        ("ale", f"lpm train: ALE/Pong-v5 needs the package 'ale_py': {pip_install('atari')}\n"),
         ("lander", "lpm train: needs the package 'Box2D': pip install swig \"gymnasium[box2d]\"\n"),
-        ("tune", "lpm tune: needs the package 'optuna': pip install \"lpm-exploration[tune]\"\n"),
-        ("maze", "lpm reproduce: needs the package 'scipy': pip install \"lpm-exploration[experiments]\"\n"),
-        ("theory", "lpm theory: needs the package 'scipy': pip install \"lpm-exploration[experiments]\"\n"),
+        ("tune", f"lpm tune: needs the package 'optuna': {pip_install('tune')}\n"),
+        ("maze", f"lpm reproduce: needs the package 'scipy': {pip_install('experiments')}\n"),
+        ("theory", f"lpm theory: needs the package 'scipy': {pip_install('experiments')}\n"),
     ],
 )
 def test_a_missing_package_is_one_line_with_the_smallest_extra(bare: dict[str, Any], name: str, line: str) -> None:
@@ -114,7 +115,7 @@ def test_atari_without_ale_names_its_extra(bare: dict[str, Any]) -> None:
     status, _, err = bare["atari"]
     assert status == 1
     assert err.count("\n") == 1
-    assert 'pip install "lpm-exploration[atari]"' in err
+    assert pip_install("atari") in err
 
 
 def test_a_sweep_that_cannot_run_leaves_nothing_behind(bare: dict[str, Any]) -> None:
@@ -126,21 +127,50 @@ def test_a_sweep_that_cannot_run_leaves_nothing_behind(bare: dict[str, Any]) -> 
 def test_doctor_says_what_is_missing(bare: dict[str, Any]) -> None:
     status, out, _ = bare["doctor"]
     assert status == 0
-    assert 'lacks numba: pip install "lpm-exploration[maze]"' in out
+    assert f"lacks numba: {pip_install('maze')}" in out
     for expected in ("torch ", "gymnasium", "threads", "devices", "cpu", "LPM_DATA", "cache"):
         assert expected in out
+
+
+def test_doctor_names_the_small_wheel_of_torch(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("torch.version.cuda", "12.8")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["doctor"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    hint = "smaller: pip install torch --index-url https://download.pytorch.org/whl/cpu"
+    assert f"torch was built for CUDA and there is no GPU; {hint}" in said
+
+
+def test_the_demo_ends_with_a_ranking_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = Path(__file__).parents[1]
+    (line,) = (line for line in (root / "Makefile").read_text().splitlines() if "lpm reproduce" in line)
+    words = line.split("lpm ", 1)[1].replace("$(DEMO)", str(tmp_path)).split()
+    for method in ("lgn", "lpm", "rnd", "none"):  # its runs, as they were stored: they are not made again
+        for seed in (0, 1):
+            run = Path("runs", "stochastic", method, f"seed_{seed}.json")
+            (tmp_path / run).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / run).write_bytes((root / "results" / "mountain_car" / run).read_bytes())
+    assert main(words) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"with the noise action, bins visited \(of 100\): 1\. LGN \d+\.\d, 2\. ", said)
+    assert "LGN leads:" in said
+    assert "claims" not in said
+    page = (tmp_path / "index.html").read_text()
+    assert page.index("LGN comes first") < page.index("The paper, run again")
 
 
 def test_a_sweep_without_numba_fails_once_before_the_first_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(*_: Any) -> None:
-        raise ImportError('the maze needs numba: pip install "lpm-exploration[maze]"')
+        raise ImportError(f"the maze needs numba: {pip_install('maze')}")
 
     monkeypatch.setattr("lpm.commands.preflight.make_envs", broken)
     assert main(["reproduce", "maze", "--scale", "smoke", "--out", str(tmp_path / "r")]) == 1
     said = capsys.readouterr()
-    assert said.err == 'lpm reproduce: the maze needs numba: pip install "lpm-exploration[maze]"\n'
+    assert said.err == f"lpm reproduce: the maze needs numba: {pip_install('maze')}\n"
     assert "failed" not in said.out
     assert not (tmp_path / "r").exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shlex
 import sys
@@ -69,6 +70,8 @@ def test_the_commands_of_a_page_run(page: str, folder: Path) -> None:
 
 
 def refresh_tool() -> ModuleType:
+    if (tools := str(ROOT / "tools")) not in sys.path:  # where Python looks when the tool is started by its path
+        sys.path.append(tools)
     spec = importlib.util.spec_from_file_location("refresh_results", ROOT / "tools" / "refresh_results.py")
     assert spec is not None
     assert spec.loader is not None
@@ -79,6 +82,68 @@ def refresh_tool() -> ModuleType:
 
 def test_every_number_is_that_of_the_results(capsys: pytest.CaptureFixture[str]) -> None:
     assert refresh_tool().main(["--check"]) == 0, capsys.readouterr().out
+
+
+def test_no_line_begins_with_a_number() -> None:
+    """A line that begins with a comment ends the paragraph, on GitHub as on the site."""
+    for page in refresh_tool().documents():
+        for line in page.read_text(encoding="utf-8").splitlines():
+            assert not re.match(r"\s*<!-- (number|sb3 (?!table))", line), f"{page.name}: {line}"
+
+
+def sb3_file(folder: Path, algorithm: str, bonus: str, seed: int, cells: float, **settings: float) -> None:
+    run = {
+        "settings": {"algorithm": algorithm, "bonus": bonus, "seed": seed, "steps": 100},
+        "bonus_settings": settings,
+        "curve": [[50, cells / 2, 0.5], [100, cells, 0.25]],
+        "returns": [1.0, 2.0],
+    }
+    (folder / f"{algorithm}-{bonus}-{seed}.json".lower()).write_text(json.dumps(run))
+
+
+def test_the_tool_reads_runs_of_stable_baselines3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = refresh_tool()
+    monkeypatch.setattr(tool, "SB3", tmp_path)
+    sb3_file(tmp_path, "PPO", "lgn", 0, 0.9, gate=1)
+    sb3_file(tmp_path, "PPO", "lgn", 1, 0.7, gate=1, newer=2)
+    sb3_file(tmp_path, "PPO", "none", 0, 0.5)
+    sb3_file(tmp_path, "SAC", "lgn_lifelong", 0, 0.25)
+    places = ("table -->old", "PPO lgn cells -->1", "SAC none noise -->")
+    page = " ".join(f"<!-- sb3 {place}<!-- end -->" for place in places)
+    table, *numbers = re.findall(r"-->(.*?)<!-- end -->", tool.refreshed(page, {}), re.DOTALL)
+    rows = [[cell.strip(" *`") for cell in row.split("|")[1:-1]] for row in table.strip().splitlines()[2:]]
+    assert rows == [
+        ["PPO", "none", "1", "50.0 [50–50]", "25", "1.50"],
+        ["PPO", "lgn", "2", "80.0 [70–90]", "25", "1.50"],
+        ["SAC", "lgn_lifelong", "1", "25.0 [25–25]", "25", "1.50"],
+    ]
+    assert numbers == ["80", "–"]
+    tool.draw_sb3(tmp_path / "figure.png")
+    assert tool.drawn_from(tmp_path / "figure.png") == tool.sb3_curves()
+    sb3_file(tmp_path, "PPO", "lgn", 1, 0.7, gate=2)
+    assert tool.drawn_from(tmp_path / "figure.png") is not None
+    with pytest.raises(SystemExit, match="runs of PPO lgn differ in gate"):
+        tool.sb3_runs()
+
+
+def test_a_measured_table_is_as_it_was_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = refresh_tool()
+    monkeypatch.setattr(tool, "BENCHMARKS", tool.ROOT / "nowhere")
+    with pytest.raises(SystemExit, match=r"no nowhere/speed\.json"):
+        tool.stored("speed")
+    monkeypatch.setattr(tool, "BENCHMARKS", tmp_path)
+    (tmp_path / "speed.json").write_text(json.dumps({"columns": ["a", "b"], "rows": [["x", "1.5"]]}))
+    assert "| x | 1.5 |" in tool.refreshed("<!-- stored speed --><!-- end -->", {})
+
+
+def test_marked_places_without_runs_and_without_sense() -> None:
+    tool = refresh_tool()
+    assert tool.mean_of({}, "lava-desk", "s9n1", "success", "lpm") == tool.NOT_RUN
+    with pytest.raises(SystemExit, match="no results of lave-desk"):
+        tool.mean_of({}, "lave-desk", "s9n1", "success", "lpm")
+    with pytest.raises(SystemExit, match="expected summary, cost or one of mnist, maze"):
+        tool.judged({}, "mazes")
+    assert "claims, 0 hold" in tool.refreshed("<!-- verdicts summary --><!-- end -->", {})
 
 
 def test_links_to_files_lead_somewhere() -> None:

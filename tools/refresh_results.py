@@ -7,7 +7,12 @@ Marked places, in README.md and in every page under docs/, EXPERIMENT as `mounta
 
     <!-- table NAME -->…<!-- end -->                                 the table exported as NAME.md
     <!-- means EXPERIMENT METRIC METHOD… -->…<!-- end -->            short: mean over seeds, methods × conditions
+    <!-- spread EXPERIMENT METRIC METHOD… -->…<!-- end -->           the same with ± std [95 % interval]
     <!-- number EXPERIMENT CONDITION METRIC METHOD -->…<!-- end -->  one mean, inside a sentence
+    <!-- sb3 table -->…<!-- end -->                                  results/sb3, a row a learner and bonus
+    <!-- sb3 ALGORITHM BONUS METRIC -->…<!-- end -->                 one mean of it: cells, noise or return
+    <!-- stored NAME -->…<!-- end -->                                results/benchmarks/NAME.json: columns and rows
+    <!-- verdicts WHAT -->…<!-- end -->                              summary, cost, or an experiment: its claims judged
 
 A run that is not in `results/` is shown as a dash, a table without any by a sentence.
 """
@@ -16,27 +21,41 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from report_picture import PICTURE as REPORT
+from report_picture import shown
+
+from lpm.experiments.experiment import EXPERIMENTS
 from lpm.files import write_atomic
 from lpm.report.analysis import Analysis
 from lpm.report.export import export, markdown_scores
 from lpm.report.families import RECOMMENDED, looks
 from lpm.report.pages import write_pages
-from lpm.report.text import markdown_table, slug
+from lpm.report.statistics import Summary
+from lpm.report.text import decimals, markdown_table, plus_minus, slug, span
+from lpm.report.verdicts import claims_table, cost_table, summary
 
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "docs" / "results"
 FRONT = ROOT / "docs" / "images" / "noise.png"
-PLACE = re.compile(r"<!-- (table|means|number) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
+SB3 = ROOT / "results" / "sb3"
+SB3_FIGURE = ROOT / "docs" / "adapters" / "sb3_mountain_car.png"
+SB3_METRICS = ("cells", "noise", "return")
+BENCHMARKS = ROOT / "results" / "benchmarks"
+PLACE = re.compile(r"<!-- (table|means|spread|number|sb3|stored|verdicts) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
 PICTURE = re.compile(r"\]\(results/([\w.-]+\.png)\)")
 NOT_RUN = "–"
+Shown = Callable[[Mapping[str, Analysis], str, str, str, str], str]
+"""A cell as text, from results, experiment, condition, metric and method."""
 NO_RUNS = "No runs of this in `results/` at present."
 
 
@@ -53,11 +72,33 @@ def refreshed(text: str, analyses: Mapping[str, Analysis]) -> str:
         opening = match[0][: match[0].index("-->") + 3]
         if kind == "number":
             return f"{opening}{mean_of(analyses, *words)}<!-- end -->"
-        made = full_table(analyses, words[0]) if kind == "table" else short_table(analyses, *words)
+        if kind == "sb3" and words != ["table"]:
+            return f"{opening}{sb3_mean(*words)}<!-- end -->"
+        if kind == "table":
+            return f"{opening}\n{full_table(analyses, words[0])}<!-- end -->"
+        made = {
+            "means": lambda: short_table(analyses, mean_of, *words),
+            "spread": lambda: short_table(analyses, spread_of, *words),
+            "sb3": sb3_table,
+            "stored": lambda: stored(words[0]),
+            "verdicts": lambda: judged(analyses, words[0]),
+        }
         # Markdown: a table that follows a comment without an empty line is part of the comment
-        return f"{opening}\n{made}<!-- end -->" if kind == "table" else f"{opening}\n\n{made}\n<!-- end -->"
+        return f"{opening}\n\n{made[kind]()}\n<!-- end -->"
 
     return PLACE.sub(filled, text)
+
+
+def judged(analyses: Mapping[str, Analysis], what: str) -> str:
+    """What the page of verdicts says of the whole, of its cost, or of one experiment's claims."""
+    given = list(analyses.values())
+    if what == "summary":
+        return summary(given)
+    if what == "cost":
+        return cost_table(given)
+    if what not in EXPERIMENTS:
+        raise SystemExit(f"verdicts: expected summary, cost or one of {', '.join(EXPERIMENTS)}, got {what!r}")
+    return claims_table(given, what)
 
 
 def full_table(analyses: Mapping[str, Analysis], name: str) -> str:
@@ -69,27 +110,43 @@ def full_table(analyses: Mapping[str, Analysis], name: str) -> str:
     return f"{NO_RUNS}\n"
 
 
-def short_table(analyses: Mapping[str, Analysis], stem: str, metric: str, *methods: str) -> str:
-    """Means over seeds, rounded: a row a method, a column a condition. Those that the project recommends are bold."""
+def short_table(analyses: Mapping[str, Analysis], shown: Shown, stem: str, metric: str, *methods: str) -> str:
+    """Cells shown in one way: a row a method, a column a condition. Those that the project recommends are bold."""
     table = analysis_of(analyses, stem).table(metric)
     rows = []
     for method in methods:
-        cells = [mean_of(analyses, stem, condition, metric, method) for condition in table.conditions]
+        cells = [shown(analyses, stem, condition, metric, method) for condition in table.conditions]
         row = [f"`{bonus_of(method)}`", *cells]
         rows.append([f"**{cell}**" for cell in row] if method == RECOMMENDED else row)
     return markdown_table(("bonus", *table.conditions.values()), rows)
 
 
 def mean_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> str:
+    """A mean over seeds as it is shown; a dash if there are no runs."""
+    summary = summary_of(analyses, stem, condition, metric, method)
+    return NOT_RUN if summary is None else rounded(summary.mean)
+
+
+def spread_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> str:
+    """Mean ± standard deviation [95 % bootstrap interval of the mean]; a dash if there are no runs."""
+    summary = summary_of(analyses, stem, condition, metric, method)
+    if summary is None:
+        return NOT_RUN
+    places = decimals(summary.std, summary.mean)
+    interval = f" [{span(summary.mean_interval, places)}]" if summary.mean_interval is not None else ""
+    return plus_minus(summary.mean, summary.std, places) + interval
+
+
+def summary_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> Summary | None:
+    """Of one cell; None if there are no runs."""
     """A mean over seeds as it is shown: an integer, or two digits if it is small; a dash if there are no runs."""
+    if stem not in analyses and stem.rpartition("-")[0] in EXPERIMENTS:
+        return NOT_RUN
     analysis = analysis_of(analyses, stem)
     if metric not in analysis.evidence.metrics or condition not in analysis.evidence.conditions:
         raise SystemExit(f"{stem} has no metric {metric!r} in a condition {condition!r}")
     cell = analysis.cells.get((metric, condition, method))
-    if cell is None:
-        return NOT_RUN
-    mean = cell.summary.mean
-    return f"{mean:,.0f}" if abs(mean) >= 10 else f"{mean:.2g}"
+    return None if cell is None else cell.summary
 
 
 def analysis_of(analyses: Mapping[str, Analysis], stem: str) -> Analysis:
@@ -104,6 +161,123 @@ def bonus_of(method: str) -> str:
     from lpm.experiments.methods import ALL
 
     return method if method in ("none", "random") else ALL[method].bonus
+
+
+def rounded(mean: float) -> str:
+    """As a mean is shown: an integer, or two digits if it is small."""
+    return f"{mean:,.0f}" if abs(mean) >= 10 else f"{mean:.2g}"
+
+
+def stored(name: str) -> str:
+    """A measured table as its benchmark left it."""
+    path = BENCHMARKS / f"{name}.json"
+    if not path.exists():
+        raise SystemExit(
+            f"no {path.relative_to(ROOT)}; there are {', '.join(sorted(p.stem for p in BENCHMARKS.glob('*.json')))}"
+        )
+    table = json.loads(path.read_text(encoding="utf-8"))
+    return markdown_table(table["columns"], table["rows"])
+
+
+# ---- Stable-Baselines3, from examples/sb3_mountain_car.py ---------------------------------------------------------
+def sb3_runs() -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """(algorithm, bonus) to its runs by seed, the bare learner first and what the project recommends last."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for path in SB3.glob("*.json"):
+        run = json.loads(path.read_text(encoding="utf-8"))
+        found.setdefault((run["settings"]["algorithm"], run["settings"]["bonus"]), []).append(run)
+    for key, runs in found.items():
+        runs.sort(key=lambda run: run["settings"]["seed"])
+        first = {**runs[0]["settings"], **runs[0]["bonus_settings"]}
+        for run in runs:  # settings that one of them does not know yet, or no more, do not count
+            other = {**run["settings"], **run["bonus_settings"]}
+            apart = {k for k in first.keys() & other.keys() if k != "seed" and first[k] != other[k]}
+            if apart:
+                raise SystemExit(f"results/sb3: runs of {' '.join(key)} differ in {', '.join(sorted(apart))}")
+    order = ["none", "lpm"]
+    return dict(sorted(found.items(), key=lambda item: (item[0][0], *(-(item[0][1] == name) for name in order))))
+
+
+def sb3_values(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """Per seed: cells visited and steps on the noise in the last half, both in percent, and the task's return."""
+    return {
+        "cells": [100 * run["curve"][-1][1] for run in runs],
+        "noise": [100 * fmean(point[2] for point in run["curve"][len(run["curve"]) // 2 :]) for run in runs],
+        "return": [fmean(run["returns"]) for run in runs if run["returns"]],
+    }
+
+
+def sb3_table() -> str:
+    """Mean and range over seeds, a row a learner and bonus."""
+    rows = []
+    for (algorithm, bonus), runs in sb3_runs().items():
+        values = sb3_values(runs)
+        cells = f"{fmean(values['cells']):.1f} [{min(values['cells']):.0f}–{max(values['cells']):.0f}]"
+        task = f"{fmean(values['return']):.2f}" if values["return"] else NOT_RUN
+        row = [algorithm, f"`{bonus}`", f"{len(runs)}", cells, f"{fmean(values['noise']):.0f}", task]
+        rows.append([f"**{cell}**" for cell in row] if bonus.startswith(RECOMMENDED) else row)
+    columns = ("learner", "bonus", "seeds", "cells visited, %", "steps on the noise in the last half, %", "task return")
+    return markdown_table(columns, rows)
+
+
+def sb3_mean(algorithm: str, bonus: str, metric: str) -> str:
+    """One mean over seeds; a dash if there are no runs."""
+    if metric not in SB3_METRICS:
+        raise SystemExit(f"sb3: expected one of {', '.join(SB3_METRICS)}, got {metric!r}")
+    runs = sb3_runs().get((algorithm, bonus))
+    return rounded(fmean(sb3_values(runs)[metric])) if runs else NOT_RUN
+
+
+def sb3_curves() -> dict[str, list[list[float]]]:
+    """What the picture is drawn from: "learner bonus" to the mean share of cells along training, and its steps."""
+    return {
+        " ".join(key): [
+            [float(point[0]) for point in runs[0]["curve"]],
+            [round(100 * fmean(run["curve"][i][1] for run in runs), 2) for i in range(len(runs[0]["curve"]))],
+            [float(len(runs))],
+        ]
+        for key, runs in sb3_runs().items()
+    }
+
+
+def draw_sb3(path: Path) -> None:
+    """Cells visited along training: mean over seeds in bold, every seed thin."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    found = sb3_runs()
+    learners = list(dict.fromkeys(algorithm for algorithm, _ in found))
+    figure, axes = pyplot.subplots(1, len(learners), figsize=(4.3 * len(learners), 3.3), sharey=True, squeeze=False)
+    for axis, learner in zip(axes[0], learners, strict=True):
+        ends: list[tuple[float, str, str, str]] = []
+        for (algorithm, bonus), runs in found.items():
+            if algorithm != learner:
+                continue
+            ours = bonus.startswith(RECOMMENDED)
+            colour = "#d62708" if ours else {"none": "#777777"}.get(bonus, "#3b6fb6")
+            steps = [point[0] for point in runs[0]["curve"]]
+            for run in runs:
+                axis.plot(steps, [100 * p[1] for p in run["curve"]], color=colour, alpha=0.25, linewidth=0.8)
+            mean = [fmean(100 * run["curve"][i][1] for run in runs) for i in range(len(steps))]
+            axis.plot(steps, mean, color=colour, linewidth=3 if ours else 1.8)
+            ends.append((mean[-1], "no bonus" if bonus == "none" else bonus, colour, "bold" if ours else "normal"))
+        height = -math.inf
+        for end, label, colour, weight in sorted(ends):
+            height = max(end, height + 7)  # labels of lines that end together stand above each other
+            axis.text(steps[-1] * 1.02, height, label, va="center", color=colour, fontweight=weight)
+        seeds = sorted({len(runs) for (algorithm, _), runs in found.items() if algorithm == learner})
+        counted = " to ".join(str(count) for count in dict.fromkeys((seeds[0], seeds[-1])))
+        axis.set(xlabel="environment steps", ylim=(0, 100), xlim=(0, steps[-1] * 1.3))
+        axis.set_xticks([0, steps[-1] / 2, steps[-1]], ["0", f"{steps[-1] / 2:,.0f}", f"{steps[-1]:,.0f}"])
+        axis.set_title(f"SB3 {learner}, {counted} seeds", loc="left", fontsize=11, fontweight="bold")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].set_ylabel("cells visited, %")
+    figure.tight_layout()
+    metadata = {"Description": json.dumps(sb3_curves()), "Software": None}
+    figure.savefig(path, dpi=140, facecolor="white", metadata=metadata)
+    pyplot.close(figure)
 
 
 # ---- the picture of the README -----------------------------------------------------------------------------
@@ -191,6 +365,12 @@ def main(words: list[str] | None = None) -> int:
             stale.append(str(FRONT.relative_to(ROOT)))
             if not options.check:
                 draw_front(front, FRONT)
+        if drawn_from(SB3_FIGURE) != sb3_curves():
+            stale.append(str(SB3_FIGURE.relative_to(ROOT)))
+            if not options.check:
+                draw_sb3(SB3_FIGURE)
+        if drawn_from(REPORT) != shown(pages.analyses):  # no fault of a check: it takes a browser to make it anew
+            print(f"{REPORT.relative_to(ROOT)} shows an older ranking: python tools/report_picture.py takes it anew")
         if not options.check:
             export(pages.analyses, folder)
             FIGURES.mkdir(exist_ok=True)

@@ -19,13 +19,12 @@ from lpm.core.errors import finite
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
+from lpm.versions import pip_install
 
 
 def missing(package: str, extra: str) -> ImportError:
     """What to install before an adapter can be imported."""
-    return ImportError(
-        f'this adapter needs the package {package}, which is not installed: pip install "lpm-exploration[{extra}]"'
-    )
+    return ImportError(f"this adapter needs the package {package}, which is not installed: {pip_install(extra)}")
 
 
 # ---- spaces -----------------------------------------------------------------------------------------------

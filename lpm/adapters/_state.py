@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any, Protocol
 
-import torch
-
 from lpm.core.bonus import IntrinsicReward
-from lpm.files import write_atomic
+from lpm.core.mixer import RewardMixer
+from lpm.files import replacing
+from lpm.state_file import load, write
+from lpm.state_tree import check_bonus, check_like, require
 
-STATE_FORMAT = "lpm.adapters/1"
+KIND = "adapter"
 
 
 class Stateful(Protocol):
     """A part of an adapter that has a bonus and can be saved."""
 
     bonus: IntrinsicReward
+    mixer: RewardMixer
 
     def state_dict(self) -> dict[str, Any]:
         """Everything, as tensors and plain Python."""
@@ -30,42 +29,25 @@ class Stateful(Protocol):
 
 def write_state(path: str | Path, part: Stateful, **about: int) -> None:
     """Write the state of an adapter and a few integers about it: whole or not at all."""
-    content = io.BytesIO()
-    kind = type(part.bonus).__name__
-    torch.save({"format": STATE_FORMAT, "bonus": kind, "about": about, "state": part.state_dict()}, content)
-    write_atomic(Path(path), content.getvalue())
+    with replacing(Path(path)) as stream:
+        write(stream, {"bonus": type(part.bonus).__name__, "about": about, "state": part.state_dict()}, KIND)
 
 
-def read_about(path: str | Path) -> dict[str, int]:
-    """The integers that were saved with a state."""
-    about: dict[str, int] = _read(Path(path))["about"]
-    return about
-
-
-def read_state(path: str | Path, part: Stateful) -> None:
-    """Put a state back into an adapter with a bonus of the same kind and sizes."""
-    stored, kind = _read(Path(path)), type(part.bonus).__name__
+def read_state(path: str | Path, part: Stateful, **about: int) -> None:
+    """Put a state back into an adapter with a bonus of the same kind and sizes; the integers must be as saved."""
+    kind, stored = type(part.bonus).__name__, load(Path(path), KIND)
+    check_like({"bonus": "", "about": {}, "state": {}}, stored, str(path))
     if stored["bonus"] != kind:
         raise ValueError(f"{path}: expected the state of {kind}, got that of {stored['bonus']}")
+    for name, value in about.items():
+        if stored["about"].get(name) != value:
+            raise ValueError(f"{path}: expected {name} {value}, as the model, got {stored['about'].get(name)}")
     try:
+        # the rest of an adapter's state grows with its episodes and steps: its own load looks at it
+        rows, came = part.bonus.num_envs, len(stored["state"]["mixer"]["carry"])
+        require(rows == came, f"a state of {rows} environments", came)
+        check_like(part.mixer.state_dict(), stored["state"]["mixer"], "mixer")
+        check_bonus(part.bonus, stored["state"]["bonus"])
         part.load_state_dict(stored["state"])
-    except (RuntimeError, KeyError, ValueError) as error:
+    except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: does not fit this {kind}: {error}") from error
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        with zipfile.ZipFile(path) as archive:  # torch.load itself takes changed bytes for weights
-            if archive.testzip() is not None:
-                raise ValueError(f"{path}: changed after it was written")
-        # tensors and plain Python only: nothing in the file can run
-        stored = torch.load(path, map_location="cpu", weights_only=True)
-    except (UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path}: expected the state of a bonus, but the file cannot be read") from error
-    if (
-        not isinstance(stored, dict)
-        or stored.get("format") != STATE_FORMAT
-        or not {"bonus", "about", "state"} <= stored.keys()
-    ):
-        raise ValueError(f"{path}: expected the state of a bonus, got another kind of file")
-    return stored

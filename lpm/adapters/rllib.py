@@ -10,14 +10,12 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from lpm.adapters._common import check_mixer, check_total, make_block, make_mixer, missing, pay
@@ -26,6 +24,8 @@ from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, make
 from lpm.core.spaces import Spaces
+from lpm.state_file import from_bytes, to_bytes
+from lpm.state_tree import check_bonus, check_like
 
 try:
     from ray.rllib.algorithms.ppo import PPOConfig
@@ -238,22 +238,22 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
 
     # ---- state --------------------------------------------------------------------------------------------
     def get_state(self, *_: Any, **__: Any) -> dict[str, Any]:
-        """Everything to continue from: bonus, mixer, steps and running episodes, as bytes that any pickle carries."""
-        stream = io.BytesIO()
-        torch.save(
-            {
-                "bonus": self.bonus.state_dict(),
-                "mixer": self.mixer.state_dict(),
-                "steps": self.steps,
-                "running": self.running,
-            },
-            stream,
-        )
-        return {"bytes": stream.getvalue()}
+        """Everything to continue from: bonus, mixer, steps and running episodes, as the bytes of a state file."""
+        return {"bytes": to_bytes(self._state(), KEY)}
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "bonus": self.bonus.state_dict(),
+            "mixer": self.mixer.state_dict(),
+            "steps": self.steps,
+            "running": self.running,
+        }
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restore what `get_state` saved."""
-        saved = torch.load(io.BytesIO(state["bytes"]), map_location=self.bonus.device, weights_only=True)
+        saved = from_bytes(state["bytes"], KEY, "IntrinsicConnector")
+        check_like({**self._state(), "bonus": {}, "running": []}, saved, "IntrinsicConnector")
+        check_bonus(self.bonus, saved["bonus"], "IntrinsicConnector.bonus")
         self.bonus.load_state_dict(saved["bonus"])
         self.mixer.load_state_dict(saved["mixer"])
         self.steps, self.running = saved["steps"], list(saved["running"])

@@ -21,7 +21,7 @@ import io
 from pathlib import Path
 
 from lpm.adapters._common import missing
-from lpm.adapters._state import Stateful, read_about, read_state, write_state
+from lpm.adapters._state import Stateful, read_state, write_state
 from lpm.core.mixer import MixerConfig
 from lpm.files import write_atomic
 
@@ -50,10 +50,10 @@ def companion(path: str | Path) -> Path:
     """Where the bonus of a model saved at `path` is kept.
 
     >>> companion("runs/model.zip").name, companion("runs/model").name
-    ('model.bonus.pt', 'model.bonus.pt')
+    ('model.bonus.safetensors', 'model.bonus.safetensors')
     """
     path = Path(path)
-    return path.with_name(f"{path.name.removesuffix('.zip')}.bonus.pt")
+    return path.with_name(f"{path.name.removesuffix('.zip')}.bonus.safetensors")
 
 
 def save(model: BaseAlgorithm, intrinsic: Stateful, path: str | Path) -> None:
@@ -79,14 +79,15 @@ def load_bonus(model: BaseAlgorithm, intrinsic: Stateful, path: str | Path) -> N
             "load_replay_buffer replaces it: call that first, then attach, then load_bonus"
         )
     file = companion(path)
+    earlier = file.with_suffix(".pt")
+    if earlier.exists() and not file.exists():
+        raise ValueError(
+            f"{earlier} was written by an earlier version of lpm as a pickle, which is no longer read, because opening "
+            "one can run code"
+        )
     if not file.exists():
         raise ValueError(f"{file}: expected the bonus of this model; lpm.adapters.sb3.save writes it beside the model")
-    steps = read_about(file).get("num_timesteps")
-    if steps != model.num_timesteps:
-        raise ValueError(
-            f"{file}: expected the bonus of step {model.num_timesteps}, as the model, got that of step {steps}"
-        )
-    read_state(file, intrinsic)
+    read_state(file, intrinsic, num_timesteps=model.num_timesteps)
 
 
 def _check(intrinsic: Stateful) -> None:

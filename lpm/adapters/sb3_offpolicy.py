@@ -165,7 +165,7 @@ class IntrinsicReplayBuffer:
                 observations=_through(env.normalize_obs, samples.observations),
                 next_observations=_through(env.normalize_obs, samples.next_observations),
             )
-        return samples._replace(rewards=self.mixer.config.extrinsic_weight * task + weighted.to(task.device))
+        return samples._replace(rewards=self.mixer.task(task) + weighted.to(task.device))
 
     # ---- the bonus ----------------------------------------------------------------------------------------
     def _observe(self, *, update: bool) -> None:

@@ -148,7 +148,7 @@ def check_on_policy(model: BaseAlgorithm) -> None:
     if not isinstance(model, OnPolicyAlgorithm):
         raise ValueError(
             f"IntrinsicCallback: expected PPO, A2C, TRPO, RecurrentPPO or MaskablePPO, got {name}, which keeps no "
-            "rewards to add to; wrap its environment with lpm.adapters.gymnasium.IntrinsicVectorReward"
+            "rewards to add to: train one of these instead"
         )
 
 

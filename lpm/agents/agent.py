@@ -15,6 +15,7 @@ from torch import Tensor
 
 from lpm.agents.collect import Block, Collector, Envs
 from lpm.agents.gae import gae
+from lpm.agents.oracle import CellCounts
 from lpm.agents.policy import ActorCritic, NetworkConfig
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.errors import NonFiniteError, finite
@@ -23,10 +24,12 @@ from lpm.core.registry import resolve_device
 from lpm.core.spaces import Spaces
 from lpm.nn.folded import FoldedConv2d
 from lpm.nn.inputs import in_chunks
+from lpm.state_tree import check_bonus, check_like, check_optimizer
 
-PolicyKind = Literal["learnt", "uniform"]
+PolicyKind = Literal["learnt", "uniform", "oracle"]
 POLICIES = get_args(PolicyKind)
-"""A policy that learns, or uniformly random actions that nothing learns from: the reference for coverage."""
+"""A policy that learns; and the two references for coverage: uniformly random actions that nothing learns from, and a
+policy that learns from counts of the environment's own cells instead of a bonus."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,7 @@ class Agent:
         self._part_sizes = [sum(p.numel() for p in part) for part in self._parts]
         self.flat = self.policy.fuse() if self.device.type == "cpu" and fuse else None
         self.collector = Collector(envs, self.spaces, config.rollout_steps, seed=env_seed, device=self.device)
+        self.oracle = CellCounts(envs.num_envs, len(self.collector.visits)) if policy == "oracle" else None
         self.mixer = RewardMixer(mixer or MixerConfig(), envs.num_envs)
         self.seconds = {"bonus": 0.0, "learn": 0.0}
 
@@ -195,6 +199,8 @@ class Agent:
     # ---- from a block to a batch --------------------------------------------------------------------------
     def raw_bonus(self, block: Block) -> Floats:
         """(T, N): what the bonus says of the block, with its models as they were during collection."""
+        if self.oracle is not None:
+            return self.oracle.pay(block.cells, block.valid, block.terminated | block.truncated)
         if self.bonus is None:
             return np.zeros_like(block.reward)
         raw = self.bonus.step(block.transitions).cpu().numpy()
@@ -317,6 +323,9 @@ class Agent:
                 "bonus/mixed_std": float(paid.std()),
                 "bonus/weight": mixed.weight,
             }
+            first = block.first_visits
+            if 0 < first.sum() < valid.sum():
+                metrics["bonus/first_visits"] = paid_more(raw[first], raw[valid & ~first])
         return metrics
 
     # ---- state --------------------------------------------------------------------------------------------
@@ -329,25 +338,64 @@ class Agent:
             "bonus": None if self.bonus is None else self.bonus.state_dict(),
             "mixer": self.mixer.state_dict(),
             "collector": self.collector.state_dict(),
+            "oracle": None if self.oracle is None else self.oracle.state_dict(),
             "generator": self.generator.get_state(),
             "seconds": {**self.collector.seconds, **self.seconds},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` saved."""
-        if state["algorithm"] != self.name:
-            raise ValueError(f"expected the state of {self.name}, got that of {state['algorithm']}")
-        if (state["bonus"] is None) != (self.bonus is None):
-            raise ValueError("expected a state with the bonus of this agent, got one that does not match")
+        """Restore what `state_dict` saved; a state that does not fit is refused before anything is changed.
+
+        From another number of environments everything goes on but the running episodes, which begin anew.
+        """
+        if state.get("algorithm") != self.name:
+            raise ValueError(f"expected the state of {self.name}, got that of {state.get('algorithm')}")
+        if self.moved(state):
+            state = self._moved(state)
+        check_like(self.state_dict(), state, "agent")
+        if self.bonus is not None:
+            check_bonus(self.bonus, state["bonus"])
+        check_optimizer(self.optimizer, state["optimizer"])
         self.policy.load_state_dict(state["policy"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.bonus is not None:
             self.bonus.load_state_dict(state["bonus"])
         self.mixer.load_state_dict(state["mixer"])
         self.collector.load_state_dict(state["collector"])
+        if self.oracle is not None:
+            self.oracle.load_state_dict(state["oracle"])
         self.generator.set_state(state["generator"].cpu())
         for part, seconds in state["seconds"].items():
             (self.seconds if part in self.seconds else self.collector.seconds)[part] = seconds
+
+    def moved(self, state: Mapping[str, Any]) -> bool:
+        """Whether a state is of another number of environments."""
+        ended = state.get("collector", {}).get("ended")
+        return isinstance(ended, np.ndarray) and len(ended) != self.config.num_envs
+
+    def _moved(self, state: dict[str, Any]) -> dict[str, Any]:
+        """The state of another number of environments with what belongs to each of them replaced by a beginning."""
+        came = len(state["collector"]["ended"])
+        if self.bonus is not None and self.bonus.episodic:
+            raise ValueError(
+                f"{type(self.bonus).__name__} remembers the running episode of each of its {came} environments, so it "
+                f"cannot go on with {self.config.num_envs}"
+            )
+        fresh = self.collector.state_dict()
+        rows = {name: fresh[name] for name in ("obs", "ended", "returns", "lengths")}
+        collector = {**state["collector"], **rows, "envs": {}}
+        return {**state, "collector": collector, "mixer": {**state["mixer"], "carry": self.mixer.state_dict()["carry"]}}
+
+
+def paid_more(some: Floats, others: Floats) -> float:
+    """How often one of `some` is above one of the others, less how often it is below: from -1 to 1.
+
+    >>> paid_more(np.array([1.0, 2.0]), np.array([0.0, 1.0]))
+    0.75
+    """
+    ordered = np.sort(others)
+    below, up_to = (np.searchsorted(ordered, some, side).mean() / len(ordered) for side in ("left", "right"))
+    return float(below - (1 - up_to))
 
 
 def explained_variance(batch: LearnBatch) -> float:

@@ -54,6 +54,10 @@ class Block:
     """(T, N)."""
     valid: Mask
     """(T, N)."""
+    cells: NDArray[np.int64]
+    """(T, N): where each step led, if the environment says so; -1 otherwise."""
+    first_visits: Mask
+    """(T, N): the steps that led to a cell for the first time in the run."""
     noise_share: float | None
     """Share of the valid steps that showed noise, if the environment says so."""
 
@@ -137,6 +141,7 @@ class Collector:
         self.total_steps += steps * self.num_envs
         self._check_finite()
         self.sums.add(np.stack((self._reward, self._valid)), self._terminated | self._truncated)
+        first_visits = self._first_visits()
         self._visit(self._cells)
         return Block(
             transitions=self._transitions(actions.executed, choices, parameters),
@@ -148,6 +153,8 @@ class Collector:
             terminated=self._terminated,
             truncated=self._truncated,
             valid=self._valid,
+            cells=self._cells[0],
+            first_visits=first_visits,
             noise_share=float(self._noise[self._valid].mean()) if saw_noise and self._valid.any() else None,
         )
 
@@ -226,6 +233,15 @@ class Collector:
                     step = self.total_steps - (self.num_steps - t) * self.num_envs + env
                     raise NonFiniteError(f"environment {env} ({name})", step, float(array[tuple(bad[0])]))
 
+    def _first_visits(self) -> Mask:
+        cells, valid = self._cells[0].ravel(), self._valid.ravel()
+        first = np.zeros(len(cells), dtype=np.bool_)
+        if len(self.visits):
+            # in order of time: the first step of each cell that was never visited before this block
+            there = np.flatnonzero(valid & (cells >= 0) & (self.visits[cells] == 0))
+            first[there[np.unique(cells[there], return_index=True)[1]]] = True
+        return first.reshape(self._valid.shape)
+
     def _visit(self, cells: NDArray[np.int64]) -> None:
         if len(self.visits):
             seen = cells[(cells >= 0) & (cells < len(self.visits))]
@@ -255,7 +271,7 @@ class Collector:
         self.total_steps, self.sums.ended = state["counters"]
         self.visits[...] = state["visits"]
         self.sums.recent = deque(map(tuple, state["recent"]), maxlen=RECENT)
-        if state["envs"] is None:
+        if not state["envs"]:
             self._ended[...] = False
             self.sums.running[...] = 0.0
             self._start(self.envs.reset(seed=(self.seed + self.total_steps) % 2**31))

@@ -39,8 +39,8 @@ class ProgressConfig:
     """Transitions to observe before the first update, if it freezes statistics or measures a relative floor; errors
     from before are not queued. Release: 10,000."""
     buffer_size: int | None = None
-    """Capacity of the replay buffer B in transitions. None: 64 rollouts, but at most 65,536 or what 512 MiB
-    hold, and never less than the queue or a rollout. Paper: unbounded."""
+    """Capacity of the replay buffer B in transitions. None: 64 rollouts, but at least 2,048 (or what 16 MiB hold), at
+    most 65,536 or what 512 MiB hold, and never less than the queue or a rollout. Paper: unbounded."""
     dynamics_hidden: tuple[int, ...] | None = None
     """Hidden layers of f. None: (128, 128) for vectors, (512,) after the encoder for images (App. C.2, C.3)."""
     dynamics_skip: bool = False
@@ -92,7 +92,8 @@ class LearningProgress(IntrinsicReward):
         c, spaces = self.config, self.spaces
         vector = spaces.kind == "vector"
         default_floor = 1e-4 if vector else 1e-6
-        self.register_buffer("floor", torch.tensor(default_floor if c.error_floor is None else c.error_floor))
+        self.least_floor = default_floor if c.error_floor is None else c.error_floor
+        self.register_buffer("floor", torch.tensor(self.least_floor))
         normalise = c.normalise
         if normalise == "auto":
             normalise = self.auto_normalise if vector else "none"
@@ -147,13 +148,14 @@ class LearningProgress(IntrinsicReward):
 
     @torch.no_grad()
     def _raise_floor(self, share: float) -> None:
-        """Add a share of the median error of predicting the mean of what came so far."""
+        """To `error_floor` add a share of the median error of predicting the mean of what came so far."""
         slots = self.buffer.last(len(self.buffer))
         slots = slots[fixed_sample(len(slots), SPREAD).to(slots.device)]
         seen = self.experience.at(slots, lambda rows: rows.x_next).flatten(1)
-        self.floor += share * (seen - seen.mean(0)).square().mean(1).median()
+        self.floor.fill_(self.least_floor).add_(share * (seen - seen.mean(0)).square().mean(1).median())
 
 
 def _default_capacity(spaces: Spaces, rollout: int) -> int:
     row = 2 * math.prod(spaces.obs_shape) * spaces.obs_dtype.itemsize + 64
-    return max(rollout, min(64 * rollout, 65_536, 512 * 2**20 // row))
+    least = min(2048, 16 * 2**20 // row)  # of a few steps a rollout, 64 rollouts would be next to nothing
+    return max(rollout, min(max(64 * rollout, least), 65_536, 512 * 2**20 // row))

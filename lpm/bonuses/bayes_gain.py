@@ -18,7 +18,7 @@ from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Encoder
 from lpm.nn.random_target import random_encoder
 from lpm.nn.seeding import seeded
-from lpm.nn.statistics import RunningMoments
+from lpm.nn.statistics import RangeWatch, RunningMoments
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ class BayesGain(Learner):
             self.encoder: Encoder | None = None if vector else random_encoder(spaces.input_shape, config.state)
             self.features = RandomFeatures(inputs, config.features, scale, torch.float64)
         self.moments = RunningMoments((state,))
+        self.watch = RangeWatch(self.moments)
         self.model = BayesianRegression(config.features, state, noise=config.noise, prior_precision=1 / config.prior**2)
 
     def _score(self, batch: Transitions) -> Tensor:
@@ -101,11 +102,16 @@ class BayesGain(Learner):
         return {"information": 0.5 * (self.model.log_determinant() - before)}
 
     def _freeze_statistics(self) -> bool:
-        """Take the scale of states from the first rollouts and keep it: the posterior is in its units."""
-        if not self.moments.ready:
-            self.moments.observe(self.experience.at_fresh(lambda rows: self._state(rows.x_next)))
-            if self.moments.total >= self.config.warmup:
-                self.moments.commit()
+        """Take the scale of states from the first rollouts and keep it: the posterior is in its units.
+
+        A scale that turns out too narrow is measured anew, and what was learnt in its units is forgotten.
+        """
+        self.watch.observe(self.experience.at_fresh(lambda rows: self._state(rows.x_next)))
+        if self.moments.ready:
+            if self.watch.review():
+                self.model.forget(0.0)
+        elif self.moments.total >= self.config.warmup:
+            self.watch.freeze()
         return self.moments.ready
 
     def _condition(self, rows: Prepared) -> Tensor:

@@ -28,6 +28,7 @@ from lpm.nn.bayes import median_distance
 from lpm.nn.buffers import RingBuffer
 from lpm.nn.inputs import ObservationInput, in_chunks
 from lpm.nn.memory import WindowMemory, nearest_weighted
+from lpm.nn.networks import SMALLEST_IMAGE
 from lpm.nn.random_target import random_encoder
 from lpm.nn.ridge import RidgeByAction
 from lpm.nn.seeding import seeded
@@ -36,6 +37,7 @@ from lpm.nn.statistics import HashedSample
 KNEE = 10.0  # vectors: robust units up to which the scale is as good as linear; logarithmic beyond
 MOST_ACTIONS = 32  # with a regression of their own; more share one
 LEAST = 0.05  # what the least predictable direction still counts
+CHUNK = 1 << 21  # numbers that are encoded at a time: what a cache holds
 LITTLE = 0.01  # share of unexplained variance at which a transition counts half in the size of a step
 
 
@@ -240,7 +242,8 @@ class LGN(IntrinsicReward):
         if batch.shape[0] > 1:
             known[1:] = batch.valid[:-1] & (batch.obs[1:] == batch.next_obs[:-1]).flatten(2).all(2)
         new = batch.valid & ~known
-        rows = in_chunks(self.state.encoded, torch.cat([batch.obs[new], batch.next_obs[batch.valid]]))
+        fresh = torch.cat([batch.obs[new], batch.next_obs[batch.valid]])
+        rows = in_chunks(self.state.encoded, fresh, chunk=max(CHUNK // math.prod(self.spaces.input_shape), 1))
         obs = rows.new_zeros(*batch.shape, rows.shape[1])
         next_obs = obs.clone()
         split = int(new.sum())
@@ -336,8 +339,9 @@ class LGN(IntrinsicReward):
 class FrozenFeatures(nn.Module):
     """φ: raw observations to features in two steps, `encoded` (fixed from the start) and `scaled` (once known).
 
-    Images: a random convolutional encoder, layer-normed; then one shift per feature and one common scale. Vectors:
-    as they come; then the robust scale, and a random projection of those that are wider than `features`.
+    Images: a random convolutional encoder, layer-normed; then one shift per feature and one common scale. Large ones
+    are halved first, for a tenth of the cost. Vectors: as they come; then the robust
+    scale, and a random projection of those that are wider than `features`.
     """
 
     shift: Tensor
@@ -348,7 +352,11 @@ class FrozenFeatures(nn.Module):
         super().__init__()
         vector = spaces.kind == "vector"
         self.input = ObservationInput(spaces, "robust" if vector else "none")
-        self.encoder = None if vector else random_encoder(spaces.input_shape, features)
+        shape = spaces.input_shape
+        self.halved = not vector and min(shape[1:]) >= 2 * SMALLEST_IMAGE
+        if self.halved:
+            shape = (shape[0], shape[1] // 2, shape[2] // 2)
+        self.encoder = None if vector else random_encoder(shape, features)
         self.raw_width = math.prod(spaces.input_shape) if vector else features
         self.width = min(self.raw_width, features)
         wide = self.raw_width > self.width
@@ -363,7 +371,7 @@ class FrozenFeatures(nn.Module):
         x = self.input.raw(obs)
         if self.encoder is None:
             return x.flatten(1)
-        features = self.encoder(x)
+        features = self.encoder(nn.functional.avg_pool2d(x, 2) if self.halved else x)
         return nn.functional.layer_norm(features, features.shape[1:])
 
     def observe(self, rows: Tensor) -> None:

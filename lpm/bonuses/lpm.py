@@ -243,12 +243,11 @@ class AlgorithmOne(LearningProgress):
 
     # ---- learning: f on B, then g on D --------------------------------------------------------------------
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        had_scale = self.experience.ready
         if not self.experience.begin_update():
             return {}
-        if not had_scale:
+        if self.experience.rescaled:
             self.queue.clear()
-        if self.versions == 0:
+        if self.experience.rescaled or self.versions == 0:
             self._before_first_update()
         metrics = {"dynamics_loss": self._fit_dynamics(self._dynamics_batches(generator))}
         slots = self.queue.slots
@@ -261,7 +260,7 @@ class AlgorithmOne(LearningProgress):
         return metrics
 
     def _before_first_update(self) -> None:
-        """Called once, with observations in their final scale and f untrained."""
+        """Called with observations in their scale, and f untrained; again if that scale turned out too narrow."""
 
     def _dynamics_batches(self, generator: torch.Generator) -> Minibatches:
         return self.experience.replayed(self.config.batch_size, self.config.dynamics_steps, generator)

@@ -19,6 +19,7 @@ from lpm.nn.experience import Prepared
 from lpm.nn.random_target import random_encoder
 
 ENCODED = 128  # features of the frozen random encoder of images
+LEAST = 32  # transitions that floor, anchor and length scale are measured on, and that make a whole update
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class LPMAnchoredConfig(QueueConfig):
     anchor_scale: float = 0.25
     """Length scale of g, as a multiple of the median distance between the inputs of its first fit."""
     anchor_forgetting: float = 0.98
-    """What g keeps of old data at each update: the counterpart of the queue's length."""
+    """What g keeps of old data at each update: the counterpart of the queue's length. An update of fewer than 32
+    transitions takes less away, in proportion."""
     anchor_ridge: float = 1.0
     """Noise of an error over the prior variance of g."""
 
@@ -91,6 +93,12 @@ class AnchoredErrorModel(nn.Module):
     def _mean(self) -> Tensor:
         return self.posterior.mean.squeeze(1).to(self.anchor.dtype)
 
+    def forget_all(self) -> None:
+        """Go back to before the first fit."""
+        self.features.scale.zero_()
+        self.posterior.forget(0.0)
+        self.posterior.refresh()
+
     @torch.no_grad()
     def fit(self, x: Tensor, errors: Tensor) -> Tensor:
         """Forget a little, then condition on rows (B, inputs) and their errors (B,); the squared residual before.
@@ -103,7 +111,7 @@ class AnchoredErrorModel(nn.Module):
         sound = phi.isfinite().all(1) & errors.isfinite()
         phi, difference = phi[sound], errors[sound] - self.anchor
         loss: Tensor = (difference - phi @ self._mean).square().mean()
-        self.posterior.forget(self.forgetting)
+        self.posterior.forget(self.forgetting ** min(1.0, len(x) / LEAST))
         self.posterior.precision.add_((phi.T @ phi).double())
         self.posterior.moment.add_((phi.T @ difference).double().unsqueeze(1))
         self.posterior.refresh()
@@ -157,10 +165,11 @@ class LPMAnchored(AlgorithmOne):
         return super()._pay(g, mse) if form == "log" else lpm_release.reward(form, g, mse, self.floor)
 
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        return {} if self.buffer.total < self.config.warmup else super()._update(generator)
+        return {} if self.buffer.total < max(self.config.warmup, LEAST) else super()._update(generator)
 
     def _before_first_update(self) -> None:
-        """Fix the floor, then m₀: the mean error of the untrained f on what came so far. Errors so far leave D."""
+        """Fix the floor, then m₀: the mean error of the untrained f on what came so far. Errors so far leave D and g."""
+        self.error_model.forget_all()
         if self.config.form != "linear" and self.config.relative_floor:
             self._raise_floor(self.config.relative_floor)
             self.queue.clear()

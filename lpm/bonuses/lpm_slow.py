@@ -88,7 +88,7 @@ class LPMSlow(LearningProgress):
         c = self.config
         if self.buffer.total < c.warmup or not self.experience.begin_update():
             return {}
-        if self.versions == 0 and c.form == "log":
+        if (self.versions == 0 or self.experience.rescaled) and c.form == "log":
             self._raise_floor(c.relative_floor)
         loss = self._fit_dynamics(self._batches(generator))
         self._follow()

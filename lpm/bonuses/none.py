@@ -9,7 +9,6 @@ from torch import Tensor
 
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
-from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 
 
@@ -26,11 +25,7 @@ class NoBonus(IntrinsicReward):
 
     zero: Tensor
 
-    def __init__(
-        self, spaces: Spaces, config: NoBonusConfig, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
-    ) -> None:
-        super().__init__(spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
-        self.config = config
+    def _build(self) -> None:
         # the only tensor: it tells on which device the bonus lives
         self.register_buffer("zero", torch.zeros(()))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from lpm.commands.packages import EXTRAS, missing_modules
 from lpm.commands.terminal import parse, terminal
+from lpm.versions import pip_install
 
 CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
 
@@ -84,7 +85,7 @@ def _extras() -> Iterator[tuple[str, str]]:
     missing = missing_modules()
     for extra in EXTRAS:
         lacks = missing.get(extra)
-        yield extra, f'lacks {", ".join(lacks)}: pip install "lpm-exploration[{extra}]"' if lacks else "installed"
+        yield extra, f"lacks {', '.join(lacks)}: {pip_install(extra)}" if lacks else "installed"
 
 
 def _broken() -> Iterator[str]:

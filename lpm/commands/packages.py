@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 
+from lpm.versions import pip_install
+
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "data": ("pooch", "tqdm", "PIL"),
     "experiments": ("matplotlib", "scipy"),
@@ -35,13 +37,13 @@ FOREIGN: Mapping[str, str] = {
 def command_for(module: str) -> str:
     """The smallest installation that brings a module.
 
-    >>> command_for("numba.core"), command_for("pygame"), command_for("their_package")
-    ('pip install "lpm-exploration[maze]"', 'pip install "gymnasium[classic-control]"', 'pip install their_package')
+    >>> command_for("numba.core") == pip_install("maze"), command_for("pygame"), command_for("their_package")
+    (True, 'pip install "gymnasium[classic-control]"', 'pip install their_package')
     """
     name = module.split(".")[0]
     for extra, modules in EXTRAS.items():
         if name in modules:
-            return f'pip install "lpm-exploration[{extra}]"'
+            return pip_install(extra)
     return FOREIGN.get(name, f"pip install {name}")
 
 

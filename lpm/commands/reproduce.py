@@ -24,12 +24,13 @@ class Reproduce:
     name: Annotated[str, tyro.conf.Positional]
     """mnist (Fig. 2), maze (Fig. 3), mountain-car (Table 2), atari (Fig. 4), montezuma (Fig. 5), lava (appendix),
     families (noise in rooms), overhead, ablation."""
-    scale: Literal["smoke", "desk", "paper"] = "desk"
-    """smoke: seconds; desk: a machine of two cores; paper: the paper's size."""
+    scale: Literal["smoke", "desk", "long", "paper"] = "desk"
+    """smoke: seconds; desk: a machine of two cores; long: hours of it, where there is one; paper: the paper's size."""
     seeds: int | None = None
     """Seeds per method and condition; the scale's own number if not given."""
     methods: tuple[str, ...] | None = None
-    """Methods to run; the scale's own if not given."""
+    """Methods to run; the scale's own if not given. Beside the experiment's: any registered bonus,
+    package.module:Class, or either with fields, as in lgn:regression=joint."""
     conditions: tuple[str, ...] | None = None
     """Conditions to run; the scale's own if not given."""
     workers: int = 2
@@ -60,6 +61,7 @@ def reproduce(options: Reproduce, out: Path) -> int:
     experiment = load_experiment(options.name)
     expect_known("scale", options.scale, experiment.sizes)
     methods = _given("methods", options.methods, experiment.default_methods(options.scale))
+    experiment = experiment.opened(methods)
     conditions = _given("conditions", options.conditions, experiment.default_conditions(options.scale))
     seeds = experiment.sizes[options.scale].seeds if options.seeds is None else options.seeds
     if seeds < 1:
@@ -80,6 +82,8 @@ def reproduce(options: Reproduce, out: Path) -> int:
     pages = write_pages([out], out, failures, at_hand=results)
     for evidence in pages.evidence:
         print_main_table(console, evidence)
+        if evidence.unfinished:
+            console.print(evidence.unfinished, style="yellow", markup=False)
     ranking = rank(pages.analyses)
     for line in in_words(ranking) if ranking else ():
         console.print(line, style="bold")

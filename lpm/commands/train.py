@@ -23,7 +23,7 @@ from lpm.core.registry import configure
 from lpm.envs.outside import Wrap
 from lpm.runs.checkpoint import CheckpointError
 from lpm.runs.config import PRESETS, RunConfig
-from lpm.runs.folder import RunFolder
+from lpm.runs.folder import MOVABLE, RunFolder
 from lpm.runs.loggers import Service
 from lpm.runs.train import Outcome, TrainOptions, train
 from lpm.suggest import suggest
@@ -57,7 +57,8 @@ def run(args: Sequence[str]) -> int:
         _options(choices, saved), args=words, prog="lpm train", description=DESCRIPTION, use_underscores=False
     )
     config = _config(given, choices, saved, env)
-    if saved and config.steps != saved.steps and saved.differences(config)[1:] == []:
+    changed = [] if saved is None else [line.split(":")[0] for line in saved.differences(config)]
+    if saved and [name for name in changed if name not in MOVABLE] == ["run.steps"]:
         RunFolder.open(given.out).extend(config.steps)
         print(f"Extended from {saved.steps:,} to {config.steps:,} steps; schedules go on as shares of the new total.")
     out = given.out or Path("runs") / f"{config.env_id.replace('/', '-')}-{config.algo}-{config.bonus}-{config.seed}"
@@ -146,7 +147,9 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
         "variant": option(str | None, "Named settings of the bonus, such as paper.", None),
         "algo": option(str, "The learner: ppo or a2c.", choices.algo),
         "preset": option(str | None, f"Named settings of it: {', '.join(PRESETS[choices.algo])}.", None),
-        "policy": option(PolicyKind, "learnt, or uniform: random actions, the reference for coverage.", base.policy),
+        "policy": option(
+            PolicyKind, "learnt; uniform: random actions; oracle: learnt from counts of true cells.", base.policy
+        ),
         "steps": option(
             float,
             "Environment steps, summed over environments. With --resume, more than before extends the run: schedules "

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import io
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
+from lpm.core.defaults import undisturbed
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 
@@ -25,6 +27,9 @@ class IntrinsicReward(nn.Module):
 
     Parameters, optimisers, queues, memories, statistics, counters and the random generator are all in
     `state_dict()`. `check_intrinsic` tests a class against this contract.
+
+    A bonus keeps its own precision, which differs from tensor to tensor: `.double()` and `.half()` leave it as it is,
+    as do default dtype, default device and inference mode of the caller.
     """
 
     Config: ClassVar[type]
@@ -45,6 +50,7 @@ class IntrinsicReward(nn.Module):
     config: Any
     """An instance of `Config`."""
 
+    @undisturbed
     def __init__(
         self, spaces: Spaces, config: Any = None, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
     ) -> None:
@@ -61,7 +67,7 @@ class IntrinsicReward(nn.Module):
         self.spaces = spaces
         self.num_envs = int(num_envs)
         self.rollout_steps = int(rollout_steps)
-        self.generator = torch.Generator().manual_seed(int(seed))
+        self.generator = torch.Generator("cpu").manual_seed(int(seed))
         self._optimizers: dict[str, torch.optim.Optimizer] = {}
         self.config = config
         self._build()
@@ -72,25 +78,29 @@ class IntrinsicReward(nn.Module):
         return name, dict(fields)
 
     # ---- the four verbs -----------------------------------------------------------------------------------
+    @undisturbed
     @torch.no_grad()
     def score(self, batch: Transitions) -> Tensor:
         """The raw bonus of every transition, (T, N). Pure: no gradient, no state change, deterministic."""
-        self._check(batch)
+        batch = self._checked(batch)
         return self._masked(batch, self._score(batch)) if batch.valid.numel() else batch.valid.float()
 
+    @undisturbed
     @torch.no_grad()
     def observe(self, batch: Transitions) -> None:
         """Take the transitions into queues, memories and statistics. Once per transition, in time order."""
-        self._check(batch)
+        batch = self._checked(batch)
         if batch.valid.numel():
             self._observe(batch)
 
+    @undisturbed
     @torch.no_grad()
     def step(self, batch: Transitions) -> Tensor:
         """`score` and `observe` in one pass: what trainers call."""
-        self._check(batch)
+        batch = self._checked(batch)
         return self._masked(batch, self._step(batch)) if batch.valid.numel() else batch.valid.float()
 
+    @undisturbed
     @torch.enable_grad()
     def update(self, generator: torch.Generator | None = None) -> dict[str, Tensor]:
         """Learn from what was observed. Minibatches are drawn from `generator`, or else the bonus's own.
@@ -143,30 +153,101 @@ class IntrinsicReward(nn.Module):
         return {
             "optimizers": {name: optimizer.state_dict() for name, optimizer in self._optimizers.items()},
             "generator": self.generator.get_state(),
+            "sizes": {"num_envs": self.num_envs, "rollout_steps": self.rollout_steps},
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Restore optimisers and generator."""
-        expected, came = set(self._optimizers), set(state["optimizers"])
-        if expected != came:
-            raise ValueError(f"state_dict: expected optimisers {sorted(expected)}, got {sorted(came)}")
         for name, optimizer in self._optimizers.items():
             # load_state_dict keeps references to the tensors it is given; a copy keeps the two bonuses apart
             optimizer.load_state_dict(copy.deepcopy(state["optimizers"][name]))
         self.generator.set_state(state["generator"].cpu())
 
+    @undisturbed
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Continue from a `state_dict` of the same bonus with the same settings; another one is refused untouched."""
-        missing, unknown = set(self.state_dict()) - set(state_dict), set(state_dict) - set(self.state_dict())
+        own = self.state_dict()
+        missing, unknown = set(own) - set(state_dict), set(state_dict) - set(own)
         if strict and (missing or unknown):
-            shown = [f"without {name!r}" for name in sorted(missing)[:1]] + [
-                f"with {name!r}" for name in sorted(unknown)[:1]
-            ]
-            raise ValueError(
-                f"{type(self).__name__} cannot take this state, {' and '.join(shown)}: it was written by another "
-                "bonus, with other settings, or by an older version of lpm"
+            self._refuse(
+                " and ".join(
+                    [f"without {name!r}" for name in sorted(missing)[:1]]
+                    + [f"with {name!r}" for name in sorted(unknown)[:1]]
+                )
             )
+        for name in own.keys() & state_dict.keys():
+            self._check_entry(name, own[name], state_dict[name], state_dict.get("_extra_state"))
         return super().load_state_dict(state_dict, strict, assign)
+
+    def _check_entry(self, name: str, own: Any, given: Any, extra: Any) -> None:
+        if isinstance(own, Tensor):
+            if not isinstance(given, Tensor):
+                self._refuse(f"with {given!r} for {name!r} instead of a tensor")
+            if given.shape != own.shape:
+                sizes = extra.get("sizes") if isinstance(extra, dict) else None
+                self._refuse(f"with {name!r} of shape {tuple(given.shape)} instead of {tuple(own.shape)}", sizes)
+        elif name == "_extra_state":
+            self._check_extra(own, given)
+
+    def _check_extra(self, own: dict[str, Any], given: Any) -> None:
+        """Whatever `set_extra_state` would stumble over, before anything has changed."""
+        if not isinstance(given, dict) or not {"optimizers", "generator"} & own.keys() <= given.keys():
+            self._refuse("without optimisers or generator")
+        expected, came = own.get("optimizers", {}), given.get("optimizers", {})
+        if set(expected) != set(came):
+            self._refuse(f"with optimisers {sorted(came)} instead of {sorted(expected)}")
+        for name, state in came.items():
+            parameters = [p for group in self._optimizers[name].param_groups for p in group["params"]]
+            moments = state["state"] if isinstance(state, dict) and isinstance(state.get("state"), dict) else None
+            groups = state.get("param_groups") if isinstance(state, dict) else None
+            ours = [len(group["params"]) for group in self._optimizers[name].param_groups]
+            if moments is None or not isinstance(groups, list) or [len(g.get("params", ())) for g in groups] != ours:
+                self._refuse(f"with another optimiser {name!r}")
+            for index, entry in (moments or {}).items():
+                for value in entry.values():
+                    if isinstance(value, Tensor) and value.ndim and value.shape != parameters[index].shape:
+                        self._refuse(f"with moments of shape {tuple(value.shape)} in the optimiser {name!r}")
+        if "generator" in given:
+            try:
+                torch.Generator("cpu").set_state(given["generator"].cpu())
+            except (AttributeError, RuntimeError, TypeError) as error:
+                self._refuse(f"with a generator that torch cannot set ({error})")
+
+    def _refuse(self, how: str, sizes: Any = None) -> None:
+        here = {"num_envs": self.num_envs, "rollout_steps": self.rollout_steps}
+        other = "by another bonus, with other settings, or by another version of lpm"
+        if isinstance(sizes, dict) and sizes != here:
+            there, wanted = (", ".join(f"{k}={v}" for k, v in each.items()) for each in (sizes, here))
+            other = f"with {there}, and this bonus has {wanted}; or {other}"
+        raise ValueError(f"{type(self).__name__} cannot take this state, {how}: it was written {other}")
+
+    # ---- copies -------------------------------------------------------------------------------------------
+    def __getstate__(self) -> dict[str, Any]:
+        """As bytes: another process gets a bonus of its own, not one that shares memory with this one."""
+        stream = io.BytesIO()
+        torch.save({**self.__dict__, "generator": self.generator.get_state()}, stream)
+        return {"bonus": stream.getvalue()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(torch.load(io.BytesIO(state["bonus"]), weights_only=False))
+        drawn = self.__dict__["generator"]
+        self.generator = torch.Generator("cpu")
+        self.generator.set_state(drawn)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        copied.__dict__.update(copy.deepcopy({k: v for k, v in self.__dict__.items() if k != "generator"}, memo))
+        copied.generator = torch.Generator("cpu")
+        copied.generator.set_state(self.generator.get_state())
+        return copied
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        def moved(tensor: Tensor) -> Tensor:
+            result = fn(tensor)
+            return result if result.dtype == tensor.dtype else tensor.to(result.device)
+
+        return super()._apply(moved, recurse)
 
     @property
     def rollout(self) -> int:
@@ -180,7 +261,8 @@ class IntrinsicReward(nn.Module):
         tensor = next(itertools.chain(self.parameters(), self.buffers()), None)
         return torch.device("cpu") if tensor is None else tensor.device
 
-    def _check(self, batch: Transitions) -> None:
+    def _checked(self, batch: Transitions) -> Transitions:
+        """The block if it fits, with something harmless in rows that are not valid."""
         if not isinstance(batch, Transitions):
             raise ValueError(f"{type(self).__name__}: expected lpm.Transitions, got {type(batch).__name__}")
         for name in self.needs:
@@ -205,6 +287,7 @@ class IntrinsicReward(nn.Module):
                 "move one with .to(device)"
             )
         self.spaces.check(batch)
+        return self.spaces.filled(batch)
 
     def _masked(self, batch: Transitions, reward: Tensor) -> Tensor:
         if tuple(reward.shape) != batch.shape:

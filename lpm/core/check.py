@@ -7,15 +7,16 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete
-from torch import Tensor
 
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.check_case import ENVS, STEPS, Case, IntrinsicCheckError, Maker, random_block, snapshot
+from lpm.core.check_case import ENVS, STEPS, Case, IntrinsicCheckError, Maker, random_block, snapshot, with_rows
+from lpm.core.check_more import MORE_RULES
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 
@@ -34,8 +35,11 @@ def _shape_and_finiteness(case: Case) -> None:
         reward = bonus.step(random_block(case.spaces, seed=cycle, filler=True))
         if tuple(reward.shape) != (STEPS, ENVS):  # the base class sees to it, unless `step` is overridden
             case.fail(f"step: expected shape {(STEPS, ENVS)}, got {tuple(reward.shape)}")
-        if not reward.is_floating_point() or reward.requires_grad:
-            case.fail(f"step: expected floats without gradient, got {reward.dtype}, grad {reward.requires_grad}")
+        if reward.dtype != torch.float32 or reward.requires_grad or reward.device != bonus.device:
+            case.fail(
+                f"step: expected float32 without gradient on {bonus.device}, got {reward.dtype}, gradient "
+                f"{reward.requires_grad}, on {reward.device}; override _step, not step: it sees to all three"
+            )
         if not bool(torch.isfinite(reward).all()):
             case.fail(f"step: expected finite rewards in cycle {cycle}, got {reward.tolist()}")
         for name, value in bonus.update().items():
@@ -47,8 +51,8 @@ def _score_is_pure(case: Case) -> None:
     bonus, block = case.trained(), random_block(case.spaces, seed=7, filler=True)
     before = snapshot(bonus)
     first, second = bonus.score(block), bonus.score(block)
-    case.same("second score", first, second)
-    case.same("state after score", before, snapshot(bonus))
+    case.same("second score", first, second, fix="draw nothing in _score")
+    case.same("state after score", before, snapshot(bonus), fix="change buffers in _observe, not in _score")
     if first.requires_grad:
         case.fail("score: expected no gradient")
 
@@ -59,8 +63,9 @@ def _step_is_score_then_observe(case: Case) -> None:
         block = random_block(case.spaces, seed=10 + cycle, filler=True)
         separate = apart.score(block)
         apart.observe(block)
-        case.same("reward", separate, together.step(block), 1e-6)
-        case.same("state", snapshot(apart), snapshot(together), 1e-6)
+        fix = "_step must pay what _score pays and remember what _observe remembers"
+        case.same("reward", separate, together.step(block), 1e-6, fix=fix)
+        case.same("state", snapshot(apart), snapshot(together), 1e-6, fix=fix)
         together.update()
         apart.update()
 
@@ -70,7 +75,12 @@ def _only_update_learns(case: Case) -> None:
     before = {name: parameter.detach().clone() for name, parameter in bonus.named_parameters()}
     for cycle in range(2):
         bonus.step(random_block(case.spaces, seed=15 + cycle, filler=True))
-    case.same("parameters after step", before, {n: p.detach() for n, p in bonus.named_parameters()})
+    case.same(
+        "parameters after step",
+        before,
+        {n: p.detach() for n, p in bonus.named_parameters()},
+        fix="keep the transitions in _observe and learn from them in _update",
+    )
 
 
 def _invalid_rows_do_nothing(case: Case) -> None:
@@ -80,23 +90,24 @@ def _invalid_rows_do_nothing(case: Case) -> None:
     plain, other, longer = case.trained(), case.trained(), case.trained()
     reward = plain.step(block)
     if bool((reward[~block.valid] != 0).any()):
-        case.fail(f"expected reward 0 for invalid transitions, got {reward[~block.valid].tolist()}")
-    case.same("reward with other contents in invalid rows", reward, other.step(garbage), 1e-6)
-    case.same("state with other contents in invalid rows", snapshot(plain), snapshot(other), 1e-6)
-    case.same("reward with an invalid step put in front", reward, longer.step(padded)[1:], 1e-6)
-    case.same("state with an invalid step put in front", snapshot(plain), snapshot(longer), 1e-6)
+        case.fail(
+            f"expected reward 0 for invalid transitions, got {reward[~block.valid].tolist()}; leave _masked as it is"
+        )
+    fix = "look at batch.rows(), or at fields[batch.valid], only"
+    case.same("reward with other contents in invalid rows", reward, other.step(garbage), 1e-6, fix=fix)
+    case.same("state with other contents in invalid rows", snapshot(plain), snapshot(other), 1e-6, fix=fix)
+    case.same("reward with an invalid step put in front", reward, longer.step(padded)[1:], 1e-6, fix=fix)
+    case.same("state with an invalid step put in front", snapshot(plain), snapshot(longer), 1e-6, fix=fix)
     plain.update()
     other.update()
-    case.same("state after update", snapshot(plain), snapshot(other), 1e-4)
+    case.same("state after update", snapshot(plain), snapshot(other), 1e-4, fix=fix)
 
 
 def _replace_invalid(block: Transitions, other: Transitions) -> Transitions:
-    def mixed(a: Tensor, b: Tensor) -> Tensor:
-        return torch.where(block.valid.reshape(*block.shape, *(1,) * (a.ndim - 2)), a, b)
+    return replace(with_rows(block, ~block.valid, other, CONTENT), terminated=block.terminated | ~block.valid)
 
-    names = ("obs", "action", "next_obs", "reward", "policy")
-    done = block.terminated | ~block.valid
-    return replace(block, terminated=done, **{n: mixed(getattr(block, n), getattr(other, n)) for n in names})
+
+CONTENT = ("obs", "action", "next_obs", "reward", "policy")
 
 
 def _pad_invalid(block: Transitions, spaces: Spaces) -> Transitions:
@@ -111,8 +122,9 @@ def _splitting_changes_nothing(case: Case) -> None:
     whole, split = case.trained(), case.trained()
     expected = whole.step(block)
     parts = [split.step(block[a:b]) for a, b in ((0, 1), (1, 5), (5, STEPS))]
-    case.same("reward", expected, torch.cat(parts), 1e-4)
-    case.same("state", snapshot(whole), snapshot(split), 1e-4)
+    fix = "take no statistics of a block: accumulate in _observe, and make them active in _update"
+    case.same("reward", expected, torch.cat(parts), 1e-4, fix=fix)
+    case.same("state", snapshot(whole), snapshot(split), 1e-4, fix=fix)
 
 
 def _environments_are_alike(case: Case) -> None:
@@ -120,26 +132,34 @@ def _environments_are_alike(case: Case) -> None:
     plain, permuted = case.trained(), case.trained()
     for cycle in range(2):
         block = random_block(case.spaces, seed=30 + cycle, filler=True)
-        case.same("reward", plain.step(block)[:, order], permuted.step(block.envs(order)), 1e-4)
+        case.same(
+            "reward",
+            plain.step(block)[:, order],
+            permuted.step(block.envs(order)),
+            1e-4,
+            fix="treat environments alike, whatever their place in the block",
+        )
 
 
 def _saved_in_mid_cycle(case: Case) -> None:
     bonus, block = case.trained(), random_block(case.spaces, seed=40, filler=True)
     bonus.step(block[:3])
     loaded = _through_file(case, bonus)
-    case.same("state after load", snapshot(bonus), snapshot(loaded))
-    case.same("reward after load", bonus.step(block[3:]), loaded.step(block[3:]))
+    fix = "register_buffer whatever is remembered"
+    case.same("state after load", snapshot(bonus), snapshot(loaded), fix=fix)
+    case.same("reward after load", bonus.step(block[3:]), loaded.step(block[3:]), fix=fix)
 
 
 def _resumes_exactly(case: Case) -> None:
     bonus = case.trained()
     bonus.step(random_block(case.spaces, seed=50, filler=True))
     loaded = _through_file(case, bonus)
+    fix = "register_buffer whatever is remembered, add_optimizer, and draw from the generator that is given"
     for cycle in range(3):
-        case.same(f"metrics of update {cycle + 1}", bonus.update(), loaded.update())
-        case.same(f"state after update {cycle + 1}", snapshot(bonus), snapshot(loaded))
+        case.same(f"metrics of update {cycle + 1}", bonus.update(), loaded.update(), fix=fix)
+        case.same(f"state after update {cycle + 1}", snapshot(bonus), snapshot(loaded), fix=fix)
         block = random_block(case.spaces, seed=60 + cycle, filler=True)
-        case.same(f"reward after update {cycle + 1}", bonus.step(block), loaded.step(block))
+        case.same(f"reward after update {cycle + 1}", bonus.step(block), loaded.step(block), fix=fix)
 
 
 def _through_file(case: Case, bonus: IntrinsicReward) -> IntrinsicReward:
@@ -160,8 +180,9 @@ def _no_global_randomness(case: Case) -> None:
         before = _global_random_state()
         bonus = case.train()
         results.append((bonus.step(random_block(case.spaces, seed=70)), snapshot(bonus)))
-        case.same("global random state", before, _global_random_state())
-    case.same("result under another global seed", results[0], results[1])
+        fix = "build networks inside `with seeded(self.generator)` and draw from the generator that is given"
+        case.same("global random state", before, _global_random_state(), fix=fix)
+    case.same("result under another global seed", results[0], results[1], fix=fix)
 
 
 @contextmanager
@@ -204,7 +225,9 @@ def _odd_batches(case: Case) -> None:
     trained = case.trained()
     before = snapshot(trained)
     trained.step(empty)
-    case.same("state after an all-invalid batch", before, snapshot(trained))
+    case.same(
+        "state after an all-invalid batch", before, snapshot(trained), fix="a block without valid rows is nothing"
+    )
 
 
 def _uint8_is_not_wrapped(case: Case) -> None:
@@ -216,15 +239,30 @@ def _uint8_is_not_wrapped(case: Case) -> None:
     # float matrices are vectors, uint8 ones are images: as floats they need their channel axis written out
     matrix = low.ndim == 2
     shape = (1, *low.shape) if matrix else low.shape
-    twin = Spaces(Box(low.reshape(shape), high.reshape(shape)), spaces.action, "first" if matrix else spaces.channels)
-    stored, floating = case.build(), case.build(spaces=twin)
-    for cycle in range(4):
-        block = random_block(spaces, seed=90 + cycle)
-        obs, next_obs = (x.float().reshape(*block.shape, *shape) for x in (block.obs, block.next_obs))
-        same = replace(block, obs=obs, next_obs=next_obs)
-        case.same(f"reward in cycle {cycle}, floats against uint8", floating.step(same), stored.step(block), 1e-3)
-        stored.update()
-        floating.update()
+    failures = []
+    # a bonus may divide whatever it gets by its range, or only uint8: one of the two twins then sees the same numbers
+    for unit in (1.0, 255.0):
+        bounds = (low / unit).reshape(shape), (high / unit).reshape(shape)
+        twin = Spaces(Box(*bounds), spaces.action, "first" if matrix else spaces.channels)
+        stored, floating = case.build(), case.build(spaces=twin)
+        try:
+            for cycle in range(4):
+                block = random_block(spaces, seed=90 + cycle)
+                obs, next_obs = (x.float().reshape(*block.shape, *shape) / unit for x in (block.obs, block.next_obs))
+                expected = floating.step(replace(block, obs=obs, next_obs=next_obs))
+                case.same(
+                    f"reward in cycle {cycle}, floats against uint8",
+                    expected,
+                    stored.step(block),
+                    1e-3,
+                    fix="make floats of uint8 before any arithmetic",
+                )
+                stored.update()
+                floating.update()
+            return
+        except IntrinsicCheckError as error:
+            failures.append(error)
+    raise failures[0]
 
 
 RULES: dict[str, Callable[[Case], None]] = {
@@ -241,16 +279,17 @@ RULES: dict[str, Callable[[Case], None]] = {
     "resumes exactly for three more updates": _resumes_exactly,
     "constant, single-sample and all-invalid batches": _odd_batches,
     "uint8 images are not wrapped": _uint8_is_not_wrapped,
+    **MORE_RULES,
 }
 
 
-def check_intrinsic(make: Maker, spaces: Spaces | Iterable[Spaces] | None = None) -> list[str]:
+def check_intrinsic(make: Maker | IntrinsicReward | str, spaces: Spaces | Iterable[Spaces] | None = None) -> list[str]:
     """Test a bonus against the contract of `IntrinsicReward`; raise `IntrinsicCheckError` at the first broken rule.
 
-    `make(spaces, num_envs=..., rollout_steps=..., seed=...)` builds the bonus: a class with a config bound to it, or
-    `functools.partial(lpm.make, "name")`. Without `spaces` it is tried on vectors with discrete and with
-    three-dimensional continuous actions, and on uint8 images. Returns the names of the rules that were checked.
-    The bonus and its state are copied often: give it small buffers.
+    `make` is the name of a bonus, its class, an instance (of which class, config and spaces are taken), or a function
+    `make(spaces, num_envs=..., rollout_steps=..., seed=...)` such as `functools.partial(lpm.make, "name")`. Without
+    `spaces` it is tried on vectors with discrete and with three-dimensional continuous actions, and on uint8 images.
+    Returns the names of the rules that were checked. The bonus and its state are copied often: give it small buffers.
 
     >>> from functools import partial
     >>> import lpm
@@ -258,6 +297,9 @@ def check_intrinsic(make: Maker, spaces: Spaces | Iterable[Spaces] | None = None
     >>> "score is pure" in check_intrinsic(small)
     True
     """
+    if spaces is None and isinstance(make, IntrinsicReward):
+        spaces = make.spaces
+    build = _maker(make)
     if spaces is None:
         chosen = list(DEFAULT_SPACES.values())
     else:
@@ -267,9 +309,28 @@ def check_intrinsic(make: Maker, spaces: Spaces | Iterable[Spaces] | None = None
         with global_random_state_restored():
             for rule, test in RULES.items():
                 try:
-                    test(Case(make, each, rule, cache))
+                    test(Case(build, each, rule, cache))
                 except IntrinsicCheckError:
                     raise
                 except Exception as error:
                     raise IntrinsicCheckError(rule, f"raised {type(error).__name__}: {error}") from error
     return list(RULES)
+
+
+def _maker(make: Any) -> Maker:
+    """What builds the bonus that is meant."""
+    if isinstance(make, str):
+        from lpm.core.registry import make as by_name
+
+        return partial(by_name, make)
+    if isinstance(make, IntrinsicReward):
+        return lambda spaces, **sizes: type(make)(spaces, make.config, **sizes)
+    if isinstance(make, type) and issubclass(make, IntrinsicReward):
+        config = getattr(make, "Config", None)
+        return make if config is None else lambda spaces, **sizes: make(spaces, config(), **sizes)
+    if not callable(make) or isinstance(make, type):
+        raise ValueError(
+            f"check_intrinsic: expected the name of a bonus, a subclass of IntrinsicReward, an instance of one, or a "
+            f"function that builds one, got {make!r}"
+        )
+    return make  # type: ignore[no-any-return]

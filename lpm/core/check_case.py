@@ -42,13 +42,15 @@ class Case:
     rule: str
     cache: list[IntrinsicReward]
 
-    def build(self, *, seed: int = 0, num_envs: int = ENVS, spaces: Spaces | None = None) -> IntrinsicReward:
+    def build(
+        self, *, seed: int = 0, num_envs: int = ENVS, rollout_steps: int = STEPS, spaces: Spaces | None = None
+    ) -> IntrinsicReward:
         """A fresh bonus."""
-        return self.make(spaces or self.spaces, num_envs=num_envs, rollout_steps=STEPS, seed=seed)
+        return self.make(spaces or self.spaces, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
 
-    def train(self) -> IntrinsicReward:
+    def train(self, bonus: IntrinsicReward | None = None) -> IntrinsicReward:
         """A bonus after three cycles of full, valid blocks whose episodes all end: memories are empty again."""
-        bonus = self.build()
+        bonus = self.build() if bonus is None else bonus
         for cycle in range(3):
             bonus.step(ending(random_block(self.spaces, seed=cycle)))
             bonus.update()
@@ -64,15 +66,16 @@ class Case:
         """Report this rule as broken."""
         raise IntrinsicCheckError(self.rule, message)
 
-    def same(self, what: str, expected: Any, got: Any, tolerance: float = 0.0) -> None:
-        """Compare two values, tensors or nested states."""
+    def same(self, what: str, expected: Any, got: Any, tolerance: float = 0.0, *, fix: str = "") -> None:
+        """Compare two values, tensors or nested states; `fix` says what to do if they differ."""
+        fix = f"; {fix}" if fix else ""
         for path, a, b in _pairs(what, expected, got):
             if isinstance(a, Tensor) and isinstance(b, Tensor) and a.shape == b.shape:
-                self._same_tensor(path, a, b, tolerance)
+                self._same_tensor(path, a, b, tolerance, fix)
             elif type(a) is not type(b) or (isinstance(a, Tensor) or a != b):
-                self.fail(f"{path}: expected {_show(a)}, got {_show(b)}")
+                self.fail(f"{path}: expected {_show(a)}, got {_show(b)}{fix}")
 
-    def _same_tensor(self, path: str, a: Tensor, b: Tensor, tolerance: float) -> None:
+    def _same_tensor(self, path: str, a: Tensor, b: Tensor, tolerance: float, fix: str) -> None:
         if torch.equal(a, b):  # the usual case, without a copy of a large buffer in float64
             return
         x, y = a.double(), b.double()
@@ -84,7 +87,7 @@ class Case:
             self.fail(
                 f"{path}{list(where)}: expected {x[where].item():.9g}, got {y[where].item():.9g} "
                 f"({int(apart.sum())} of {apart.numel()} differ, by up to {(x - y).abs().max().item():.3g}; "
-                f"tolerance {tolerance:g})"
+                f"tolerance {tolerance:g}){fix}"
             )
 
 
@@ -128,6 +131,15 @@ def _random_actions(spaces: Spaces, steps: int, envs: int, rng: np.random.Genera
     space.seed(int(rng.integers(2**31)))
     flat = np.stack([np.asarray(space.sample()) for _ in range(steps * envs)])
     return torch.as_tensor(flat).to(spaces.action_dtype).reshape(steps, envs, *spaces.action_shape)
+
+
+def with_rows(block: Transitions, rows: Tensor, other: Transitions, names: Iterable[str]) -> Transitions:
+    """The block with the named fields of the transitions in `rows` (T, N) taken from another one."""
+
+    def mixed(a: Tensor, b: Tensor) -> Tensor:
+        return torch.where(rows.reshape(*rows.shape, *(1,) * (a.ndim - 2)), b, a)
+
+    return replace(block, **{name: mixed(getattr(block, name), getattr(other, name)) for name in names})
 
 
 def snapshot(bonus: IntrinsicReward) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from lpm.suggest import moved
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
+Rewards = TypeVar("Rewards", Floats, Tensor)
 Schedule = Literal["constant", "linear", "exponential", "cosine"]
 
 
@@ -42,6 +43,9 @@ class MixerConfig:
     """Discount of the bonus: in the filter, and in its own advantages where it has a value head of its own."""
     clip: float | None = None
     """Bound on the absolute value of the bonus after normalisation, before the weight."""
+    clip_task: float | None = None
+    """Bound on the absolute value of the environment's reward, before its weight; returns are reported unclipped.
+    Atari as in Mnih et al. (2015): 1. The LPM release: none."""
 
     def __post_init__(self) -> None:
         if self.schedule not in ("constant", "linear", "exponential", "cosine"):
@@ -57,8 +61,10 @@ class MixerConfig:
             raise ValueError(f"MixerConfig.normalise: expected 'return_std' or 'none', got {self.normalise!r}")
         if not 0.0 <= self.gamma <= 1.0:
             raise ValueError(f"MixerConfig.gamma: expected a number in [0, 1], got {self.gamma}")
-        if self.clip is not None and self.clip <= 0:
-            raise ValueError(f"MixerConfig.clip: expected a number above 0 or None, got {self.clip}")
+        for name in ("clip", "clip_task"):
+            bound = getattr(self, name)
+            if bound is not None and bound <= 0:
+                raise ValueError(f"MixerConfig.{name}: expected a number above 0 or None, got {bound}")
 
 
 @dataclass(frozen=True)
@@ -140,7 +146,13 @@ class RewardMixer:
         if self.config.clip is not None:
             bonus = bonus.clip(-self.config.clip, self.config.clip)
         weight = self.weight(progress)
-        return Mixed(np.float32(self.config.extrinsic_weight) * extrinsic, np.float32(weight) * bonus, weight)
+        return Mixed(self.task(extrinsic), np.float32(weight) * bonus, weight)
+
+    def task(self, reward: Rewards) -> Rewards:
+        """The environment's reward, clipped and weighted."""
+        bound = self.config.clip_task
+        clipped = reward if bound is None else reward.clip(-bound, bound)
+        return self.config.extrinsic_weight * clipped  # type: ignore[return-value]
 
     def replay(self, raw: Tensor, progress: float) -> Tensor:
         """The same for bonuses of transitions that were mixed before: the statistics stay as they are."""

@@ -73,7 +73,7 @@ def names() -> list[str]:
 
 
 def lookup(name: str) -> Entry:
-    """The entry of a name; an unknown one raises with the nearest names."""
+    """The entry of a name; an unknown one raises with the nearest names. `package.module:Class` is imported."""
     _load_builtins()
     if name not in _ENTRIES:
         for point in entry_points(group=GROUP, name=name):
@@ -81,6 +81,8 @@ def lookup(name: str) -> Entry:
             # a module that also uses the decorator has registered itself by now, perhaps with defaults
             if name not in _ENTRIES or _ENTRIES[name].bonus is not bonus:
                 register(name)(bonus)
+    if name not in _ENTRIES and ":" in name:
+        register(name)(_load(EntryPoint(name, name, GROUP)))
     if name not in _ENTRIES and name in RETIRED:
         raise ValueError(f"{name!r} is no bonus any more: {RETIRED[name]}")
     if name not in _ENTRIES:
@@ -167,10 +169,8 @@ def _load(point: EntryPoint) -> Any:
     try:
         return point.load()
     except Exception as error:  # whatever another package's import raises, its name belongs to the message
-        raise ValueError(
-            f"bonus {point.name!r}: its entry point {point.value!r} in group {GROUP!r} cannot be loaded: "
-            f"{type(error).__name__}: {error}"
-        ) from error
+        where = "it" if point.name == point.value else f"its entry point {point.value!r} in group {GROUP!r}"
+        raise ValueError(f"bonus {point.name!r}: {where} cannot be loaded: {type(error).__name__}: {error}") from error
 
 
 def _load_builtins() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -19,6 +19,9 @@ ActionKind = Literal["discrete", "multi_discrete", "continuous"]
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+LARGEST_ACTION = 1e3
+"""What larger actions of dimensions without bounds count as: numbers near the end of float32 overflow in networks."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,7 @@ class Spaces:
     def __post_init__(self) -> None:
         if not isinstance(self.observation, Box):
             raise ValueError(
-                f"Spaces.observation: expected a gymnasium Box, got {self.observation}; make it one with "
-                "gymnasium.wrappers.FlattenObservation (of a Dict space choose keys with FilterObservation first)"
+                f"Spaces.observation: expected a gymnasium Box, got {self.observation}; {_make_it_a_box(self.observation)}"
             )
         if not isinstance(self.action, (Discrete, MultiDiscrete, MultiBinary, Box)):
             raise ValueError(f"Spaces.action: expected Discrete, MultiDiscrete, MultiBinary or Box, got {self.action}")
@@ -54,6 +56,9 @@ class Spaces:
                 f"Spaces.observation: expected at most 3 dimensions, got shape {self.obs_shape}; "
                 "stack frames along the channel axis"
             )
+        for name, shape in (("observation", self.obs_shape), ("action", self.action_shape)):
+            if 0 in shape:
+                raise ValueError(f"Spaces.{name}: expected at least one number, got shape {shape}")
         if self.channels not in ("auto", "first", "last"):
             raise ValueError(f"Spaces.channels: expected 'auto', 'first' or 'last', got {self.channels!r}")
         _ = self.input_shape
@@ -186,7 +191,8 @@ class Spaces:
             low, high = self._action_bounds
             flat = action.reshape(count, self.action_width).float()
             low, high = low.to(flat.device), high.to(flat.device)
-            return torch.where(self._bounded.to(flat.device), 2 * (flat - low) / (high - low) - 1, flat)
+            free = flat.clamp(-LARGEST_ACTION, LARGEST_ACTION)
+            return torch.where(self._bounded.to(flat.device), 2 * (flat - low) / (high - low) - 1, free)
         index = self.action_index(action)
         columns = [torch.nn.functional.one_hot(index[:, i], n) for i, n in enumerate(self.factors)]
         return torch.cat(columns, dim=1).float()
@@ -207,7 +213,10 @@ class Spaces:
 
     # ---- checks -------------------------------------------------------------------------------------------
     def check(self, batch: Transitions) -> None:
-        """Refuse a block that does not fit these spaces, saying what was expected and what came."""
+        """Refuse a block that does not fit these spaces, saying what was expected and what came.
+
+        What rows that are not valid contain does not matter, as long as it has the shape and dtype of the rest.
+        """
         for name in ("obs", "next_obs"):
             value: Tensor = getattr(batch, name)
             _expect_shape(name, value, self.obs_shape)
@@ -218,51 +227,97 @@ class Spaces:
                     f"Transitions.{name}: expected dtype {self.obs_dtype} for {self.observation}, got {value.dtype}; "
                     "convert it first"
                 )
-            _expect_finite(name, value)
-        self._check_action(batch.action)
+            _expect_finite(name, value, batch.valid)
+        self._check_action(batch.action, batch.valid)
         if batch.reward is not None:
             _expect_shape("reward", batch.reward, ())
-            _expect_finite("reward", batch.reward)
+            _expect_finite("reward", batch.reward, batch.valid)
         if batch.policy is not None:
             _expect_shape("policy", batch.policy, (self.policy_width,))
-            _expect_finite("policy", batch.policy)
+            _expect_finite("policy", batch.policy, batch.valid)
 
-    def _check_action(self, action: Tensor) -> None:
+    def filled(self, batch: Transitions) -> Transitions:
+        """A checked block, with zeros and the first action where rows that are not valid hold no such thing."""
+        if bool(batch.valid.all()):
+            return batch
+        harmless: dict[str, Tensor] = {}
+        for name in ("obs", "next_obs", "reward", "policy"):
+            value: Tensor | None = getattr(batch, name)
+            if value is not None and not _all_finite(value):
+                harmless[name] = torch.where(_like_rows(batch.valid, value), value, 0)
+        if self.action_kind == "continuous":
+            if not _all_finite(batch.action):
+                harmless["action"] = torch.where(_like_rows(batch.valid, batch.action), batch.action, 0)
+        elif bool(self._outside(batch.action).any()):
+            first = self._action_offset.to(batch.device).view(self.action_shape).to(batch.action.dtype)
+            harmless["action"] = torch.where(_like_rows(batch.valid, batch.action), batch.action, first)
+        return replace(batch, **harmless) if harmless else batch
+
+    def _check_action(self, action: Tensor, valid: Tensor) -> None:
         _expect_shape("action", action, self.action_shape)
         if self.action_kind == "continuous":
             if action.dtype not in _FLOATS:
                 raise ValueError(f"Transitions.action: expected a float dtype for {self.action}, got {action.dtype}")
-            _expect_finite("action", action)
-            low, high = (bound.to(action.device) for bound in self._action_bounds)
-            flat = action.flatten(2) if action.ndim > 2 else action.unsqueeze(-1)
-            margin = 1e-4 * (high - low)
-            outside = self._bounded.to(action.device) & ((flat < low - margin) | (flat > high + margin))
-            hint = "; pass the executed (clipped) action"
-        else:
-            if action.dtype not in _INTEGERS:
-                raise ValueError(f"Transitions.action: expected an integer dtype for {self.action}, got {action.dtype}")
-            index = self.action_index(action.flatten(0, 1)).view(*action.shape[:2], len(self.factors))
-            outside = (index < 0) | (index >= torch.as_tensor(self.factors, device=action.device))
-            hint = ""
+            _expect_finite("action", action, valid)
+        elif action.dtype not in _INTEGERS:
+            raise ValueError(f"Transitions.action: expected an integer dtype for {self.action}, got {action.dtype}")
+        outside = self._outside(action) & valid.unsqueeze(-1)
         if bool(outside.any()):
             where = tuple(int(i) for i in outside.nonzero()[0])
             came = action[where[0], where[1]].tolist()
+            hint = "; pass the executed (clipped) action" if self.action_kind == "continuous" else ""
             raise ValueError(
                 f"Transitions.action{list(where[:2])} (time, environment): expected an action in {self.action}, "
                 f"got {came}{hint}"
             )
 
+    def _outside(self, action: Tensor) -> Tensor:
+        """Which numbers of actions (T, N, ...) are outside their space, (T, N, numbers)."""
+        if self.action_kind == "continuous":
+            low, high = (bound.to(action.device) for bound in self._action_bounds)
+            flat = action.flatten(2) if action.ndim > 2 else action.unsqueeze(-1)
+            margin = 1e-4 * (high - low)
+            return self._bounded.to(action.device) & ((flat < low - margin) | (flat > high + margin))
+        index = self.action_index(action.flatten(0, 1)).view(*action.shape[:2], len(self.factors))
+        return (index < 0) | (index >= torch.as_tensor(self.factors, device=action.device))
+
+
+def _make_it_a_box(space: gymnasium.Space[Any]) -> str:
+    """How an observation that is no Box becomes one."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        return "choose keys with gymnasium.wrappers.FilterObservation, then make it one with FlattenObservation"
+    if not space.is_np_flattenable:  # FlattenObservation leaves these as they are
+        return (
+            "its size differs from one observation to the next: write a gymnasium.ObservationWrapper that gives an "
+            "array of one shape, for instance padded"
+        )
+    return "make it one with gymnasium.wrappers.FlattenObservation"
+
 
 def _expect_shape(name: str, value: Tensor, tail: tuple[int, ...]) -> None:
     if tuple(value.shape[2:]) != tail:
-        raise ValueError(f"Transitions.{name}: expected shape (T, N, *{tail}), got {tuple(value.shape)}")
+        timeless = len(tail) > 0 and tuple(value.shape[1:]) == tail
+        hint = "; a single step needs its time axis too: .unsqueeze(0)" if timeless else ""
+        raise ValueError(f"Transitions.{name}: expected shape (T, N, *{tail}), got {tuple(value.shape)}{hint}")
 
 
-def _expect_finite(name: str, value: Tensor) -> None:
+def _all_finite(value: Tensor) -> bool:
     # as float32, which is what networks see: 1e300 is finite in float64 only
-    if value.is_floating_point() and not bool(torch.isfinite(value.float()).all()):
-        where = [int(i) for i in (~torch.isfinite(value.float())).nonzero()[0]]
+    return not value.is_floating_point() or bool(torch.isfinite(value.float()).all())
+
+
+def _expect_finite(name: str, value: Tensor, valid: Tensor) -> None:
+    if _all_finite(value):
+        return
+    bad = ~torch.isfinite(value.float()) & _like_rows(valid, value)
+    if bool(bad.any()):
+        where = [int(i) for i in bad.nonzero()[0]]
         raise ValueError(
             f"Transitions.{name}{where} (time, environment, ...): expected finite float32 numbers, "
             f"got {value[tuple(where)].item()}"
         )
+
+
+def _like_rows(flag: Tensor, value: Tensor) -> Tensor:
+    """(T, N) as something that broadcasts over (T, N, ...)."""
+    return flag.reshape(*flag.shape, *(1,) * (value.ndim - 2))

@@ -61,8 +61,10 @@ class Transitions:
             if value is None:
                 continue
             if tuple(value.shape[:2]) != lead:
+                timeless = value.ndim == 1 and len(value) == lead[0]
+                hint = "; if this is a single step, add the time axis to every field: .unsqueeze(0)" if timeless else ""
                 raise ValueError(
-                    f"Transitions.{field.name}: expected leading shape (T, N) = {lead}, got {tuple(value.shape)}"
+                    f"Transitions.{field.name}: expected leading shape (T, N) = {lead}, got {tuple(value.shape)}{hint}"
                 )
             if value.device != self.terminated.device:
                 raise ValueError(

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from lpm.data.images import Bytes, DataError
+from lpm.versions import pip_install
 
 # The largest file of either data set has 47,040,016 bytes. The limit stops a gzip bomb.
 MAX_BYTES = 64 * 1024 * 1024
@@ -144,6 +145,6 @@ def download(addresses: Sequence[str], checksums: Mapping[str, str], folder: Pat
 def missing_package(name: str) -> ImportError:
     """The error for an optional package that is not installed."""
     return ImportError(
-        f'the package {name!r} is needed to fetch or decode data: pip install "lpm-exploration[data]" '
+        f"the package {name!r} is needed to fetch or decode data: {pip_install('data')} "
         "(or point LPM_DATA at a folder with the files)"
     )

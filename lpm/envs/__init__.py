@@ -19,5 +19,6 @@ _ENTRY_POINTS = {
     "Rooms": ("lpm.envs.rooms:Rooms", "lpm.envs.rooms:RoomsVector"),
 }
 
+register(id="lpm/NoisyMaze-v0", vector_entry_point="lpm.envs.noisy_maze:make_noisy_maze")
 for _name, (_single, _vector) in _ENTRY_POINTS.items():
     register(id=f"lpm/{_name}-v0", entry_point=_single, vector_entry_point=_vector)

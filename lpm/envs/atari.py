@@ -43,10 +43,10 @@ Backend = Literal["auto", "native", "ram"]
 class NoiseFrames:
     """The images in the frame stacks of a batch: painted once when drawn, carried along until they leave."""
 
-    def __init__(self, num_envs: int, source: ImageSource) -> None:
+    def __init__(self, num_envs: int, source: ImageSource, size: int = SIZE) -> None:
         self.source = source
         self.rng = RowRandom(num_envs)
-        self._ring = np.zeros((num_envs, STACK, SIZE, SIZE), dtype=np.uint8)
+        self._ring = np.zeros((num_envs, STACK, size, size), dtype=np.uint8)
         self._on = np.zeros((num_envs, STACK), dtype=np.bool_)
         self._newest = 0
 
@@ -89,11 +89,12 @@ class AtariNativeVector(VectorEnv[Array, Array, Array]):
         num_threads: int = 0,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
+        size: int = SIZE,
     ) -> None:
         ale = import_ale()
         rom_path(game)
-        source = noise_screen(images, fit) if noise else None
-        check_settings(noise, num_envs, idle_actions, max_episode_frames, noop_max)
+        check_settings(noise, num_envs, idle_actions, max_episode_frames, noop_max, size)
+        source = noise_screen(images, fit, size) if noise else None
         ale.ALEInterface.setLoggerMode(ale.LoggerMode.Error)
         self.game = rom_name(game)
         self.autoreset_mode = AutoresetMode(autoreset_mode)
@@ -114,18 +115,20 @@ class AtariNativeVector(VectorEnv[Array, Array, Array]):
             max_num_frames_per_episode=max_episode_frames or default_max_frames(self.game),
             repeat_action_probability=0.0,
             autoreset_mode=native_mode,
+            img_height=size,
+            img_width=size,
             noop_max=noop_max,
             reward_clipping=False,
             use_fire_reset=False,
             episodic_life=False,
         )
         self._game_actions = int(self._env.single_action_space.n)
-        self.single_observation_space = Box(0, 255, (STACK, SIZE, SIZE), np.uint8)
+        self.single_observation_space = Box(0, 255, (STACK, size, size), np.uint8)
         self.single_action_space = Discrete(self._game_actions + idle_actions)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.images_source = "none" if source is None else source.name
-        self._frames = None if source is None else NoiseFrames(num_envs, source)
+        self._frames = None if source is None else NoiseFrames(num_envs, source, size)
         self._pending = np.zeros(num_envs, dtype=np.bool_)
         self._last: Array | None = None
 
@@ -235,8 +238,8 @@ def make_atari_vector(
         raise ValueError(f'backend must be "auto", "native" or "ram", got {backend!r}')
     _check_noise(noise)
     if backend == "ram" or (backend == "auto" and rom_name(game) == MONTEZUMA):
-        images, fit = settings.pop("images", None), settings.pop("fit", "tile")
-        return AtariRamVector(num_envs, game, noise_screen(images, fit) if noise else None, **settings)
+        images, fit, size = settings.pop("images", None), settings.pop("fit", "tile"), settings.get("size", SIZE)
+        return AtariRamVector(num_envs, game, noise_screen(images, fit, size) if noise else None, **settings)
     return AtariNativeVector(num_envs, game, noise, **settings)
 
 
@@ -253,12 +256,13 @@ class Atari(SingleEnv):
         fit: Literal["tile", "stretch"] = "tile",
         images: Images | None = None,
         render_mode: str | None = None,
+        size: int = SIZE,
     ) -> None:
         _check_noise(noise)
-        source = noise_screen(images, fit) if noise else None
+        source = noise_screen(images, fit, size) if noise else None
         mode = AutoresetMode.DISABLED
         super().__init__(
-            AtariRamVector(1, game, source, idle_actions, max_episode_frames, noop_max, 1, mode, render_mode)
+            AtariRamVector(1, game, source, idle_actions, max_episode_frames, noop_max, 1, mode, render_mode, size)
         )
 
 
@@ -267,7 +271,7 @@ def _check_noise(noise: Any) -> None:
         raise ValueError(f"noise must be False or True, got {noise!r}")
 
 
-def noise_screen(images: Images | None, fit: str) -> ImageSource:
-    """CIFAR-10 (or the given images) as gray 84x84 frames, laid on the console's 210x160 screen first if tiled."""
+def noise_screen(images: Images | None, fit: str, size: int = SIZE) -> ImageSource:
+    """CIFAR-10 (or the given images) as gray frames, laid on the console's 210x160 screen first if tiled."""
     chosen, name = cifar10_images() if images is None else (images, "images given")
-    return ImageSource(chosen, (SIZE, SIZE), fit, tiled_size=(210, 160), name=name)
+    return ImageSource(chosen, (size, size), fit, tiled_size=(210, 160), name=name)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from lpm.envs.noise_sources import ImageSource
 from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, State
 from lpm.suggest import suggest
+from lpm.versions import pip_install
 
 SIZE, STACK, SKIP = 84, 4, 4
 _SCREEN = (210, 160)
@@ -33,7 +34,7 @@ def import_ale() -> Any:
     try:
         import ale_py
     except ImportError as error:
-        raise ImportError('Atari games need ale-py: pip install "lpm-exploration[atari]"') from error
+        raise ImportError(f"Atari games need ale-py: {pip_install('atari')}") from error
     return ale_py
 
 
@@ -60,7 +61,7 @@ def rom_path(game: str) -> Path:
     if path is None or not Path(path).is_file():
         raise ValueError(
             f"the ROM of {game!r} is missing from the installed ale-py, whose wheels carry it: "
-            'pip install --force-reinstall "lpm-exploration[atari]"'
+            "pip install --force-reinstall ale-py"
         )
     return Path(path)
 
@@ -96,9 +97,14 @@ def area_matrix(source: int, target: int) -> NDArray[np.float32]:
     return matrix
 
 
-def check_settings(noise: bool, num_envs: int, idle_actions: int, max_frames: int | None, noop_max: int) -> None:
+def check_settings(
+    noise: bool, num_envs: int, idle_actions: int, max_frames: int | None, noop_max: int, size: int = SIZE
+) -> None:
     """Refuse settings that cannot be meant."""
+    if size > min(_SCREEN):
+        raise ValueError(f"size must be at most {min(_SCREEN)}, the console's own width, got {size}")
     for name, value, least in (
+        ("size", size, 1),
         ("num_envs", num_envs, 1),
         (f"idle_actions (noise={noise})", idle_actions, 1 if noise else 0),
         ("max_episode_frames", 1 if max_frames is None else max_frames, 1),
@@ -124,9 +130,10 @@ class AtariRamVector(BatchedEnv):
         num_threads: int = 2,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
+        size: int = SIZE,
     ) -> None:
-        """`source`: what an idle action shows (None: nothing; it is then a plain no-op)."""
-        check_settings(source is not None, num_envs, idle_actions, max_episode_frames, noop_max)
+        """`source`: what an idle action shows, `size` pixels a side (None: nothing; it is then a plain no-op)."""
+        check_settings(source is not None, num_envs, idle_actions, max_episode_frames, noop_max, size)
         self._ale = import_ale()
         self._ale.ALEInterface.setLoggerMode(self._ale.LoggerMode.Error)
         self.game = rom_name(game)
@@ -136,7 +143,7 @@ class AtariRamVector(BatchedEnv):
         self._game_actions = list(self._emulators[0].getMinimalActionSet())
         super().__init__(
             num_envs,
-            Box(0, 255, (STACK, SIZE, SIZE), np.uint8),
+            Box(0, 255, (STACK, size, size), np.uint8),
             Discrete(len(self._game_actions) + idle_actions),
             autoreset_mode,
             render_mode,
@@ -146,9 +153,9 @@ class AtariRamVector(BatchedEnv):
         self._source = source
         self.images_source = "none" if source is None else source.name
         self._noop_max = noop_max
-        self._down, self._across = area_matrix(_SCREEN[0], SIZE), area_matrix(_SCREEN[1], SIZE).T.copy()
+        self._down, self._across = area_matrix(_SCREEN[0], size), area_matrix(_SCREEN[1], size).T.copy()
         self._area = np.float32(self._down[0].sum() * self._across[:, 0].sum())
-        self._stacks = np.zeros((num_envs, STACK, SIZE, SIZE), dtype=np.uint8)
+        self._stacks = np.zeros((num_envs, STACK, size, size), dtype=np.uint8)
         self._cells = np.full(num_envs, -1)
         self._lives = np.zeros(num_envs, dtype=np.int64)
         self._noise = np.zeros(num_envs, dtype=np.bool_)

@@ -16,6 +16,7 @@ import lpm.envs  # noqa: F401  (registers the ids)
 from lpm.envs.drawing import enlarge, frame, strip
 from lpm.envs.rooms import FAMILIES, WATCH
 from lpm.files import png_bytes, write_atomic
+from lpm.versions import pip_install
 
 _NOISE_BORDER, _PLAIN_BORDER = (210, 40, 40), (200, 200, 200)
 
@@ -46,7 +47,7 @@ class EnvEntry:
         """What to install before it can run; empty if nothing."""
         if all(find_spec(module) is not None for module in self.modules):
             return ""
-        return f'pip install "lpm-exploration[{self.extra}]"'
+        return pip_install(self.extra)
 
     def make(self, **more: Any) -> gym.Env[Any, Any]:
         """One environment."""

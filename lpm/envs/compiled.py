@@ -8,6 +8,8 @@ from typing import TypeVar, cast
 
 import numpy as np
 
+from lpm.versions import pip_install
+
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
 
@@ -41,5 +43,5 @@ def numba_threads(what: str) -> int:
     try:
         from numba import config
     except ImportError as error:
-        raise ImportError(f'{what} needs numba: pip install "lpm-exploration[maze]"') from error
+        raise ImportError(f"{what} needs numba: {pip_install('maze')}") from error
     return int(vars(config)["NUMBA_NUM_THREADS"])

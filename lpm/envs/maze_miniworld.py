@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from lpm.envs.maze import NMazeVector
 from lpm.envs.maze_geometry import FORWARD_STEP, OPENINGS, ROOMS, START, Action
+from lpm.versions import pip_install
 
 try:
     import pyglet
@@ -25,7 +26,7 @@ try:
     from miniworld.params import DEFAULT_PARAMS
 except ImportError as error:
     raise ImportError(
-        'the check against Miniworld needs it: pip install "lpm-exploration[miniworld]" '
+        f"the check against Miniworld needs it: {pip_install('miniworld')} "
         "(and, on Debian, libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libglu1-mesa)"
     ) from error
 

@@ -12,18 +12,20 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict, Graph, Sequence, Space, Text
 
+from lpm.versions import pip_install
+
 Wrap = Literal["auto", "flatten", "image", "none"]
 """auto: only what cannot be read otherwise; flatten: one vector, one-hot for discrete values; image: the picture of a
 dictionary alone; none: as it is."""
 WRAPS: tuple[Wrap, ...] = ("auto", "flatten", "image", "none")
 
-# Start of an id -> module that registers it, and what installs that. Gymnasium has loaded no plug-ins since 1.0.
+# Start of an id -> module that registers it, and our extra that brings it. Gymnasium has loaded no plug-ins since 1.0.
 REGISTRARS: Mapping[str, tuple[str, str]] = {
-    "lpm/": ("lpm.envs", "pip install lpm-exploration"),
-    "ALE/": ("ale_py", 'pip install "lpm-exploration[atari]"'),
-    "MiniGrid-": ("minigrid", 'pip install "lpm-exploration[minigrid]"'),
-    "BabyAI-": ("minigrid", 'pip install "lpm-exploration[minigrid]"'),
-    "MiniWorld-": ("miniworld", 'pip install "lpm-exploration[miniworld]"'),
+    "lpm/": ("lpm.envs", ""),
+    "ALE/": ("ale_py", "atari"),
+    "MiniGrid-": ("minigrid", "minigrid"),
+    "BabyAI-": ("minigrid", "minigrid"),
+    "MiniWorld-": ("miniworld", "miniworld"),
 }
 
 Wrapper = Callable[[gymnasium.Env[Any, Any]], gymnasium.Wrapper[Any, Any, Any, Any]]
@@ -34,9 +36,9 @@ def find_spec(env_id: str) -> EnvSpec:
     module, _, name = env_id.rpartition(":")
     if module:
         _import(module, f"{env_id}: no module {module!r}: expected an installed package or {module}.py in this folder")
-    for start, (registrar, command) in REGISTRARS.items():
+    for start, (registrar, extra) in REGISTRARS.items():
         if name.startswith(start) and name not in gymnasium.registry:
-            _import(registrar, f"{env_id} needs the package {registrar!r}: {command}")
+            _import(registrar, f"{env_id} needs the package {registrar!r}: {pip_install(extra)}")
     try:
         return gymnasium.spec(name)
     except gymnasium.error.Error as error:

@@ -1,6 +1,7 @@
 """Rooms joined by doors, with one family of noise at a time: what a bonus must stand that noise cannot fool.
 
-The agent walks from a corner through 4 x 4 rooms of 7 x 7 cells; nothing pays and nothing ends an episode but time.
+The agent walks from a corner through 4 x 4 rooms of 7 x 7 cells; nothing pays and nothing ends an episode but time,
+unless the room in the opposite corner is made the `goal`.
 What it sees is its place, as two numbers or one-hot. `noise` names what is wrong with the world (`FAMILIES`): noise it
 can choose to watch, noise that is always on, in some numbers or in all, everywhere or in some places, and two worlds
 that only look noisy, where moves differ from room to room or doors are a matter of luck. `info["noise"]` says that this
@@ -74,10 +75,14 @@ class RoomsVector(BatchedEnv):
         room_size: int = 7,
         layout: int = 0,
         max_episode_steps: int = 300,
+        goal: bool = False,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
     ) -> None:
-        """`num_rooms` along each side; `layout` draws the doors, the same in every episode and for every seed."""
+        """`num_rooms` along each side; `layout` draws the doors, the same in every episode and for every seed.
+
+        `goal`: entering the room opposite to the start pays 1 and ends the episode.
+        """
         if noise not in FAMILIES:
             raise ValueError(f"noise must be one of {', '.join(FAMILIES)}, got {noise!r}")
         if observation not in get_args(View):
@@ -107,6 +112,8 @@ class RoomsVector(BatchedEnv):
         self._cells = np.cumsum(self.free.ravel()) - 1
         self.num_cells = int(self.free.sum())
         pitch = room_size + 1
+        far = (xs > (num_rooms - 1) * pitch) & (ys > (num_rooms - 1) * pitch) & self.free
+        self._goal = far.ravel() & goal
         self._other_room = ((xs // pitch + ys // pitch) % 2 == 1).ravel()
         self._door = (self.free & ((xs % pitch == 0) | (ys % pitch == 0))).ravel()
         self._size = ((xs - 1) / (side - 3)).ravel().clip(0, 1) if noise == "place" else 1.0 * self._other_room
@@ -161,7 +168,8 @@ class RoomsVector(BatchedEnv):
         truncated = np.zeros(self.num_envs, dtype=np.bool_)
         truncated[rows] = self._steps[rows] >= self._limit
         terminated = np.zeros(self.num_envs, dtype=np.bool_)
-        return np.zeros(self.num_envs), terminated, truncated, bool(truncated.any())
+        terminated[rows] = self._goal[self._place[rows]]
+        return 1.0 * terminated, terminated, truncated, bool((terminated | truncated).any())
 
     def _look(self, rows: NDArray[np.int64], watching: Mask) -> None:
         """Draw what the rows see now."""
@@ -245,7 +253,8 @@ class Rooms(SingleEnv):
         room_size: int = 7,
         layout: int = 0,
         max_episode_steps: int = 300,
+        goal: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        settings = (noise, observation, num_rooms, room_size, layout, max_episode_steps)
+        settings = (noise, observation, num_rooms, room_size, layout, max_episode_steps, goal)
         super().__init__(RoomsVector(1, *settings, AutoresetMode.DISABLED, render_mode))

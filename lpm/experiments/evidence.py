@@ -38,6 +38,8 @@ class Score:
     """Seed to value. Seeds are the unit of every statistic."""
     paper: PaperNumber | None = None
     """The paper's number for this cell."""
+    diverged: tuple[int, ...] = ()
+    """Seeds of runs that ended early because a number stopped being finite; counted with what they had reached."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class Evidence:
     about: tuple[str, ...]
     """Paragraphs: what is measured, and how to read it."""
     scale: str
-    """smoke, desk or paper."""
+    """smoke, desk, long or paper."""
     methods: Mapping[str, str]
     """Method to label, in the order of tables and legends."""
     conditions: Mapping[str, str]
@@ -116,5 +118,9 @@ class Evidence:
     versions: Mapping[str, str] = field(default_factory=dict)
     lower_is_better: tuple[str, ...] = ()
     """Metrics of which less is better; a claim's `better` then means lower."""
+    unfinished: str = ""
+    """What of the scale's runs is missing, in words; empty if none is."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Method to the median time of a run."""
     warnings: tuple[str, ...] = ()
     """Files that were skipped and runs that failed, in words."""

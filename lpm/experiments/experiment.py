@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from statistics import median
+from typing import Any, Protocol, Self
 
 from lpm.agents.agent import PolicyKind
 from lpm.experiments.evidence import Claim, Evidence
@@ -38,7 +40,7 @@ class Method:
     fields: Mapping[str, Any] = field(default_factory=dict)
     """What differs from its defaults; "variant" names a set of settings."""
     policy: PolicyKind = "learnt"
-    """"uniform": random actions, nothing is learnt."""
+    """"uniform": random actions, nothing is learnt; "oracle": learnt from the environment's own cells."""
 
 
 class Size(Protocol):
@@ -109,6 +111,13 @@ class Experiment:
         """The conditions that this size runs unless told otherwise."""
         return self.sizes[scale].conditions or tuple(self.conditions)
 
+    def opened(self, methods: Iterable[str]) -> Self:
+        """The same with these methods too, each as `parse_method` reads it."""
+        from lpm.experiments.methods import parse_method
+
+        more = {name: parse_method(name, self.methods) for name in methods if name not in self.methods}
+        return replace(self, methods={**self.methods, **more}) if more else self
+
     def job(
         self, scale: str, condition: str, method: str, seed: int, out: Path, fields: Mapping[str, Any] | None = None
     ) -> Job:
@@ -125,7 +134,7 @@ class Experiment:
             "bonus": self.methods[method].bonus,
         }
         settings, units, task = self.describe(common, fields or {})
-        path = out / "runs" / condition / method / f"seed_{seed}.json"
+        path = out / "runs" / condition / folder_name(method) / f"seed_{seed}.json"
         return Job(f"{method}, {condition}, seed {seed}", path, settings, units, task)
 
     def found(self, results: Sequence[Result]) -> dict[tuple[str, str], list[Result]]:
@@ -138,6 +147,37 @@ class Experiment:
         for result in results:
             cells.get((result["settings"]["condition"], result["settings"]["method"]), []).append(result)
         return {cell: runs for cell, runs in cells.items() if runs}
+
+    def unfinished(self, results: Sequence[Result]) -> str:
+        """What these results lack of the runs of their scale, in words; empty if they are all there."""
+        scale = results[0]["settings"]["scale"]
+        if scale not in self.sizes:
+            return ""
+        seeds, cells = self.sizes[scale].seeds, self.found(results)
+        methods, conditions = self.default_methods(scale), self.default_conditions(scale)
+        done = {(c, m): min(len(cells.get((c, m), ())), seeds) for c in conditions for m in methods}
+        if sum(done.values()) == seeds * len(done):
+            return ""
+        absent = [m for m in methods if not any(done[c, m] for c in conditions)]
+        empty = [c for c in conditions if not any(done[c, m] for m in methods)]
+        few = [
+            f"{self.methods[m].label} in {self.conditions[c]} ({n})"
+            for (c, m), n in done.items()
+            if n < seeds and m not in absent and c not in empty
+        ]
+
+        def listed(names: Sequence[str]) -> str:
+            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+            return "; ".join(names[:MOST_NAMED]) + more  # labels have commas
+
+        parts = [f"Part of the {scale} scale: {sum(done.values()):,} of {seeds * len(done):,} runs."]
+        if absent:
+            parts.append(f"No runs of {listed([self.methods[m].label for m in absent])}.")
+        if empty:
+            parts.append(f"No runs in {listed([self.conditions[c] for c in empty])}.")
+        if few:
+            parts.append(f"Fewer than {seeds} seeds: {listed(few)}.")
+        return " ".join(parts)
 
     def show(self, results: Sequence[Result], conditions: Mapping[str, str], **shown: Any) -> Evidence:
         """Evidence with everything that follows from the experiment itself."""
@@ -155,10 +195,25 @@ class Experiment:
                 "claims": self.claims,
                 "versions": results[0]["versions"],
                 "lower_is_better": self.lower_is_better,
+                "unfinished": self.unfinished(results),
+                "seconds": _median_seconds(results),
                 "warnings": unknown_runs(results, self),
                 **shown,
             }
         )
+
+
+MOST_NAMED = 6
+"""Missing methods, conditions and cells that are named one by one."""
+
+
+def _median_seconds(results: Sequence[Result]) -> dict[str, float]:
+    """Method to the median time of its runs, of those that recorded one."""
+    found: dict[str, list[float]] = {}
+    for result in results:
+        if isinstance(result.get("seconds"), int | float):
+            found.setdefault(result["settings"]["method"], []).append(float(result["seconds"]))
+    return {method: median(seconds) for method, seconds in found.items()}
 
 
 def load_experiment(name: str) -> Experiment:
@@ -167,6 +222,15 @@ def load_experiment(name: str) -> Experiment:
         raise ValueError(f"unknown experiment {name!r}{suggest(name, EXPERIMENTS)}")
     experiment: Experiment = import_module(f"lpm.experiments.{EXPERIMENTS[name]}").EXPERIMENT
     return experiment
+
+
+def folder_name(method: str) -> str:
+    """A method's name where no character has a meaning to a file system.
+
+    >>> folder_name("my_package.bonuses:Mine:lr=1e-3")
+    'my_package.bonuses_Mine_lr=1e-3'
+    """
+    return re.sub(r"[^\w.=,+-]", "_", method)
 
 
 def expect_known(kind: str, name: str, known: Sequence[str] | Mapping[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """LavaCrossing (the paper's appendix on MiniGrid): how often PPO reaches the goal.
 
 The paper shows success rates over 5 seeds without agent or budget. Decided once, for all methods: PPO with the
-library's settings, 16 environments, bonus weight 0.1 after normalisation. The task pays at most 1, once, at the end;
+library's settings, 16 environments, 600,000 steps (PPO alone goes from 2 % to 100 % success within them; after
+100,000 nobody has learnt anything), bonus weight 0.1 after normalisation. The task pays at most 1, once, at the end;
 a normalised bonus of weight 1 at each of a hundred steps would drown it for every method alike.
 """
 
@@ -68,7 +69,7 @@ EXPERIMENT = TrainingExperiment(
     methods=ALL,
     sizes={
         "smoke": Scale(512, 2, PPOConfig(num_envs=4, rollout_steps=32), ("lpm", "icm", "none")),
-        "desk": Scale(100_000, 5, AGENT, MAIN),
+        "desk": Scale(600_000, 5, AGENT, MAIN),
         "paper": Scale(1_000_000, 5, AGENT, PAPER),
     },
     metrics={

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,23 +11,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lpm.agents.agent import Agent
+from lpm.core.errors import NonFiniteError
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure
 from lpm.experiments.evidence import Curve, Evidence, Frame, Heatmap, PaperNumber, Score
-from lpm.experiments.experiment import Experiment
-from lpm.runs import RunConfig, TrainOptions, train
+from lpm.experiments.experiment import Experiment, unknown_runs
+from lpm.runs import RunConfig, RunFolder, TrainOptions, read_metrics, train
 from lpm.runs.config import AgentConfig, Algorithm
 from lpm.runs.machine import run_versions
 from lpm.sweeps import Result, Tick
 
 POINTS = 100  # of a curve
 CHECKPOINT_SECONDS = 120.0
+MOST_PLACES = 10_000_000
+"""Cells that a stored run may have: a file that names more is damaged."""
+MOST_CELLS = 10_000
+"""Of which visits are stored one by one. Montezuma has 1.5 million, of which a run sees a few thousand."""
 
 # Metric -> key in metrics.jsonl.
 RECORDED: Mapping[str, str] = {
     "cells": "cells",
     "noise_share": "noise_share",
     "bonus": "bonus/raw_mean",
+    "first_visits": "bonus/first_visits",
     "return": "return",
     "success": "success",
     "episodes": "episodes",
@@ -52,14 +60,18 @@ class Scale:
     """Arguments of the environment beside the condition's."""
     bonus: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Bonus name to settings that this size gives to every method built on it, under the method's own."""
+    mixer: MixerConfig | None = None
+    """How rewards are combined at this size; None: as in the experiment."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A variant of the environment."""
+    """A variant of the environment, or of what is paid in it."""
 
     label: str
     env: Mapping[str, Any] = field(default_factory=dict)
+    mixer: MixerConfig | None = None
+    """How rewards are combined in this variant; None: as at this size."""
 
 
 Scores = Callable[[Mapping[str, list[float]], NDArray[np.int64]], dict[str, float]]
@@ -93,6 +105,7 @@ class TrainingExperiment(Experiment):
     def describe(self, common: dict[str, Any], fields: Mapping[str, Any]) -> tuple[dict[str, Any], int, RunConfig]:
         """A training run; what may differ between the runs of one condition stands beside its config."""
         size, chosen = self.sizes[common["scale"]], self.methods[common["method"]]
+        variant = self.variants[common["condition"]]
         config = RunConfig(
             self.env_id,
             algo=self.algo,
@@ -101,16 +114,16 @@ class TrainingExperiment(Experiment):
             steps=size.steps,
             seed=common["seed"],
             log_every=max(size.steps // POINTS, 1),
-            env={**size.env, **self.variants[common["condition"]].env},
+            env={**size.env, **variant.env},
             agent=size.agent,
             bonus_settings=configure(chosen.bonus, **{**size.bonus.get(chosen.bonus, {}), **chosen.fields, **fields}),
-            mixer=self.mixer,
+            mixer=variant.mixer or size.mixer or self.mixer,
         )
         tables = config.to_dict()
         settings = {**common, "fields": tables.pop("bonus"), "config": tables}
         for own in ("seed", "bonus", "policy"):
             del tables["run"][own]
-        if chosen.policy == "uniform":
+        if chosen.policy != "learnt":
             settings["policy"] = chosen.policy
         return settings, size.steps, config
 
@@ -128,7 +141,8 @@ class TrainingExperiment(Experiment):
             for metric in self.metrics:
                 values = {seed: numbers[metric] for seed, numbers in scored.items() if metric in numbers}
                 if values:
-                    scores.append(Score(condition, metric, method, values, self.paper.get((condition, metric, method))))
+                    paper = self.paper.get((condition, metric, method))
+                    scores.append(Score(condition, metric, method, values, paper, _diverged(found)))
         if self.derived is not None:
             scores += self.derived(scores)
         settings = results[0]["settings"]
@@ -145,11 +159,12 @@ class TrainingExperiment(Experiment):
             heatmaps=tuple(m for key, found in cells.items() for m in self._heatmap(*key, found)),
             frames=self.frames() if self.frames is not None else (),
             settings=common,
+            warnings=(*unknown_runs(results, self), *_divergences(results)),
         )
 
     def scored(self, result: Result) -> dict[str, float]:
         """The scores of a stored run. Computed anew, so that a changed score needs no new runs."""
-        return self.score(result["curves"], np.asarray(result.get("visits", ()), dtype=np.int64))
+        return self.score(result["curves"], visits_of(result))
 
     def _curves(self, condition: str, method: str, found: Sequence[Result]) -> list[Curve]:
         curves = []
@@ -173,25 +188,57 @@ def run_training(config: RunConfig, tick: Tick, scratch: Path) -> Result:
     """Train (or go on with) one run in `scratch` and return its curves, visits and timing."""
     resume = (scratch / "config.toml").exists()
     done = 0
+    latest: Agent | None = None
 
-    def progress(agent: Any, metrics: Mapping[str, float]) -> None:
-        nonlocal done
+    def progress(agent: Agent, metrics: Mapping[str, float]) -> None:
+        nonlocal done, latest
+        latest = agent
         tick(min(agent.steps, config.steps) - done)
         done = min(agent.steps, config.steps)
 
     options = TrainOptions(checkpoint_seconds=CHECKPOINT_SECONDS, tensorboard=False)
-    outcome = train(config, scratch, options, resume=resume, say=_silent, on_cycle=progress)
+    try:
+        outcome = train(config, scratch, options, resume=resume, say=_silent, on_cycle=progress)
+    except NonFiniteError as error:
+        # the same settings end like this again: a result like any other, that says how far it got
+        tick(config.steps - done)
+        folder = RunFolder(scratch)
+        ended = json.loads(folder.result_file.read_bytes())
+        visits = np.zeros(0, dtype=np.int64) if latest is None else latest.collector.visits
+        rows = read_metrics(folder.metrics_file)
+        return {**_result(rows, visits, ended["seconds"], ended["time_shares"]), "diverged": str(error)}
     if outcome.status == "interrupted":
         raise SystemExit(f"interrupted at step {outcome.steps}; a checkpoint is in {scratch}")
+    return _result(outcome.rows, outcome.visits, outcome.seconds, outcome.time_shares)
+
+
+def _result(
+    rows: Sequence[Mapping[str, float]], visits: NDArray[np.int64], seconds: float, shares: Mapping[str, float]
+) -> Result:
     result: Result = {
-        "curves": {"step": [row["step"] for row in outcome.rows], **_recorded(outcome.rows)},
-        "seconds": round(outcome.seconds, 2),
-        "time_shares": outcome.time_shares,
+        "curves": {"step": [row["step"] for row in rows], **_recorded(rows)},
+        "seconds": round(seconds, 2),
+        "time_shares": dict(shares),
         "versions": run_versions(),
     }
-    if 0 < len(outcome.visits) <= 10_000:  # Montezuma has 1.5 million cells; the curve says how many were reached
-        result["visits"] = outcome.visits.tolist()
+    if 0 < len(visits) <= MOST_CELLS:
+        result["visits"] = visits.tolist()
+    elif len(visits):
+        at = np.flatnonzero(visits)
+        result["visited"] = {"of": len(visits), "cells": at.tolist(), "times": visits[at].tolist()}
     return result
+
+
+def visits_of(result: Result) -> NDArray[np.int64]:
+    """Visits per cell of a stored run, whichever way they are stored; empty if they are not."""
+    few = result.get("visited")
+    if few is None:
+        return np.asarray(result.get("visits", ()), dtype=np.int64)
+    if not 0 < few["of"] <= MOST_PLACES:
+        raise ValueError(f"visited.of: expected 1 to {MOST_PLACES:,} cells, got {few['of']}")
+    visits = np.zeros(few["of"], dtype=np.int64)
+    visits[few["cells"]] = few["times"]
+    return visits
 
 
 def _recorded(lines: Sequence[Mapping[str, float]]) -> dict[str, list[float | None]]:
@@ -202,6 +249,21 @@ def _recorded(lines: Sequence[Mapping[str, float]]) -> dict[str, list[float | No
         if any(value is not None for value in values):
             curves[metric] = [None if value is None else float(f"{value:.6g}") for value in values]
     return curves
+
+
+def _diverged(results: Sequence[Result]) -> tuple[int, ...]:
+    return tuple(_seed(r) for r in results if r.get("diverged"))
+
+
+def _divergences(results: Sequence[Result]) -> tuple[str, ...]:
+    """A warning for each run that ended early because a number stopped being finite."""
+    return tuple(
+        f"{s['experiment']} {s['scale']} {s['condition']}, {s['method']}, seed {s['seed']}: diverged: {r['diverged']}; "
+        "it is counted with what it had reached"
+        for r in results
+        if r.get("diverged")
+        for s in (r["settings"],)
+    )
 
 
 def _seed(result: Result) -> int:

@@ -39,11 +39,11 @@ class ArmCurves:
     """Action 1: N(0, 0.25) in every one of 8 dimensions."""
 
 
-def run(method: str, seed: int, updates: int = 100, tick: Tick | None = None) -> ArmCurves:
-    """Train a bonus on both arms and record what it pays before every update."""
+def run(method: str, seed: int, updates: int = 100, tick: Tick | None = None, **fields: Any) -> ArmCurves:
+    """Train a bonus on both arms and record what it pays before every update; `fields` are those of its config."""
     generator = torch.Generator().manual_seed(seed)
     spaces = Spaces(Box(-np.inf, np.inf, (DIM,)), Discrete(2))
-    bonus = make(method, spaces, num_envs=ENVS, rollout_steps=STEPS, seed=seed)
+    bonus = make(method, spaces, num_envs=ENVS, rollout_steps=STEPS, seed=seed, **fields)
     start = torch.randn(DIM, generator=generator)
     learnt = torch.randn(DIM, generator=generator)
     curves: tuple[list[float], list[float]] = ([], [])
@@ -60,7 +60,8 @@ def run(method: str, seed: int, updates: int = 100, tick: Tick | None = None) ->
 
 def run_job(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
     """One method and seed, for `run_jobs`."""
-    curves = run(settings["method"], settings["seed"], settings["updates"], tick)
+    fields = settings.get("fields", {})
+    curves = run(settings["method"], settings["seed"], settings["updates"], tick, **fields)
     return {"curves": dataclasses.asdict(curves)}
 
 

@@ -17,6 +17,7 @@ from lpm.core.transitions import Transitions
 from lpm.nn.buffers import Columns, TransitionBuffer, minibatches
 from lpm.nn.fused import Layer, adam_step, least_squares
 from lpm.nn.inputs import Normalise, ObservationInput, in_chunks
+from lpm.nn.statistics import RangeWatch
 
 CHUNK = 1024
 """Rows that are preprocessed at a time, unless they have very many numbers: bounds the memory that images take."""
@@ -106,7 +107,8 @@ class Experience(nn.Module):
 
     Statistics of observations, if any, are accumulated by `observe` and take effect in `begin_update`. They are then
     kept (`frozen`) or refined at every update. `ready` is False until they exist: before that, errors would be in
-    another scale than after, so bonuses pay 0.
+    another scale than after, so bonuses pay 0. Those of vectors that were frozen too early are measured anew
+    (`RangeWatch`); `rescaled` says that the present update began with a new scale.
 
     `normalise="auto"` standardises vectors only; "standard" clips at ±10 unless `clip` says otherwise. `warmup`
     transitions must be seen before statistics take effect. `next_only` takes them from next observations, for bonuses
@@ -136,6 +138,10 @@ class Experience(nn.Module):
         if normalise == "standard" and clip is None:
             clip = 10.0
         self.input = ObservationInput(spaces, normalise, clip)
+        self.rescaled = False
+        self.watch: RangeWatch | None = None
+        if frozen and self.input.moments is not None and spaces.kind == "vector":
+            self.watch = RangeWatch(self.input.moments, 10.0 if clip is None else clip)
         self.buffer = TransitionBuffer(spaces, capacity, columns)
 
     # ---- collection ---------------------------------------------------------------------------------------
@@ -146,9 +152,10 @@ class Experience(nn.Module):
 
     def observe(self, batch: Transitions, **columns: Tensor) -> None:
         """Remember the valid transitions of a block, with extra columns given per valid row."""
-        if self._accumulating:
+        if self._accumulating or self.watch is not None:
             rows = batch.rows()
-            self.input.observe(*(rows.next_obs,) if self.next_only else (rows.obs, rows.next_obs))
+            fields = (rows.next_obs,) if self.next_only else (rows.obs, rows.next_obs)
+            self.input.observe(*fields, watch=self.watch)
         self.buffer.observe(batch, **columns)
 
     @torch.no_grad()
@@ -203,8 +210,13 @@ class Experience(nn.Module):
 
     def begin_update(self) -> bool:
         """Make new statistics active; False if there is nothing to learn from yet."""
-        if self._accumulating and self.buffer.total >= self.warmup:
-            self.input.commit()
+        self.rescaled = False
+        if self._accumulating:
+            if self.buffer.total >= self.warmup:
+                self.input.commit() if self.watch is None else self.watch.freeze()
+                self.rescaled = self.frozen
+        elif self.watch is not None:
+            self.rescaled = self.watch.review()
         return self.buffer.fresh > 0 and self.ready
 
     def passes(self, batch_size: int, epochs: int, generator: torch.Generator) -> Minibatches:

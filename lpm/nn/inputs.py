@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
-from lpm.nn.statistics import RobustScale, RunningMoments
+from lpm.nn.statistics import UNCLIPPED, RangeWatch, RobustScale, RunningMoments
 
 Normalise = Literal["none", "standard", "scalar", "robust"]
 
@@ -33,6 +33,7 @@ class ObservationInput(nn.Module):
         self.channels_last = spaces.channels_last
         self.clip = clip
         self.low, self.span = 0.0, 1.0
+        self.bounded = spaces.bounded_image
         if spaces.bounded_image:
             box: Any = spaces.observation
             self.low = float(box.low.min())
@@ -41,7 +42,9 @@ class ObservationInput(nn.Module):
         if normalise == "robust":
             self.moments = RobustScale(self.shape)
         elif normalise != "none":
-            self.moments = RunningMoments(self.shape, scalar_std=normalise == "scalar")
+            # pixels are in [0, 1]; the unit of anything else is the environment's
+            least = 1e-4 if spaces.bounded_image else None
+            self.moments = RunningMoments(self.shape, scalar_std=normalise == "scalar", min_std=least)
 
     def raw(self, obs: Tensor) -> Tensor:
         """Scaled and laid out, but not standardised."""
@@ -63,22 +66,25 @@ class ObservationInput(nn.Module):
         if isinstance(self.moments, RunningMoments) and self._bytes(obs):
             # scaled and standardised in one go: images are long, and every pass over them takes its time
             mean, std = self.moments.mean * self.span + self.low, self.moments.std * self.span
-            x = self._laid_out(obs).float().sub_(mean).div_(std)
-            return x if self.clip is None else x.clamp_(-self.clip, self.clip)
+            clip = UNCLIPPED if self.clip is None else self.clip
+            return self._laid_out(obs).float().sub_(mean).div_(std).clamp_(-clip, clip)
         x = self.raw(obs)
-        return x if self.moments is None else self.moments.normalise(x, self.clip)
+        if self.moments is None:
+            return x if self.bounded else x.clamp(-UNCLIPPED, UNCLIPPED)
+        return self.moments.normalise(x, self.clip)
 
     @property
     def ready(self) -> bool:
         """Whether there are active statistics, or none are needed."""
         return self.moments is None or self.moments.ready
 
-    def observe(self, *fields: Tensor) -> None:
+    def observe(self, *fields: Tensor, watch: RangeWatch | None = None) -> None:
         """Accumulate statistics, if there are any, of rows (B, ...) of observations, of their successors or of both.
 
-        The statistics are the same however rows are split into blocks.
+        The statistics are the same however rows are split into blocks. A `watch` over them is shown the rows too.
         """
-        if self.moments is None:
+        into = self.moments if watch is None else watch
+        if into is None:
             return
         if isinstance(self.moments, RobustScale):  # numbers its rows as they come
             fields = (torch.stack(fields, dim=1).flatten(0, 1),)
@@ -87,7 +93,7 @@ class ObservationInput(nn.Module):
                 self._observe_bytes(self.moments, rows)
                 continue
             for part in torch.split(rows, 256):  # float64 sums of a whole block of images would take gigabytes
-                self.moments.observe(self.raw(part))
+                into.observe(self.raw(part))
 
     def _bytes(self, obs: Tensor) -> bool:
         return len(self.shape) == 3 and obs.dtype == torch.uint8

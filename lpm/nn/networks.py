@@ -21,6 +21,7 @@ _ACTIVATIONS: dict[str, type[nn.Module]] = {
 }
 
 SMALLEST_IMAGE = 36  # the three convolutions of the paper need 36 pixels on a side
+ICM_SIZE = (42, 42)  # frames of A3C and ICM, with convolutions of their own: the paper's would leave one place of 64
 
 
 def activation(name: Activation, *, inplace: bool = False) -> nn.Module:
@@ -78,6 +79,15 @@ def grid_layers(channels: int, act: Activation) -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(channels, 32, 3, 1, 1), activation(act), nn.Conv2d(32, 64, 3, 1, 1), activation(act))
 
 
+def icm_layers(channels: int, act: Activation) -> nn.Sequential:
+    """The four convolutions of ICM (Pathak et al. 2017) for frames of 42 × 42: 3/2-32 each, 3 × 3 places at the end."""
+    layers: list[nn.Module] = []
+    for _ in range(4):
+        layers += [nn.Conv2d(channels, 32, 3, 2, 1), activation(act)]
+        channels = 32
+    return nn.Sequential(*layers)
+
+
 class Encoder(nn.Module):
     """Observation (B, *input_shape) to a feature vector (B, features).
 
@@ -99,8 +109,11 @@ class Encoder(nn.Module):
         if self.is_image:
             channels, height, width = input_shape
             small = min(height, width) < SMALLEST_IMAGE
-            self.body = grid_layers(channels, act) if small else conv_layers(channels, act)
-            flat = 64 * math.prod((height, width) if small else conv_sizes(height, width)[-1])
+            if (height, width) == ICM_SIZE:
+                self.body, flat = icm_layers(channels, act), 32 * 3 * 3
+            else:
+                self.body = grid_layers(channels, act) if small else conv_layers(channels, act)
+                flat = 64 * math.prod((height, width) if small else conv_sizes(height, width)[-1])
         else:
             self.body = mlp(math.prod(input_shape), hidden, None, act)
             flat = hidden[-1] if hidden else math.prod(input_shape)
@@ -135,6 +148,17 @@ class Decoder(nn.Module):
             layers: list[nn.Module] = [
                 nn.Conv2d(64, 32, 3, 1, 1), activation(act), nn.Conv2d(32, channels, 3, 1, 1)
             ]  # fmt: skip
+        elif self.size == ICM_SIZE:
+            self.start = (32, 3, 3)
+            layers = [
+                nn.ConvTranspose2d(32, 32, 3, 2, 1, 1),
+                activation(act),
+                nn.ConvTranspose2d(32, 32, 3, 2, 1),
+                activation(act),
+                nn.ConvTranspose2d(32, 32, 3, 2, 1),
+                activation(act),
+                nn.ConvTranspose2d(32, channels, 3, 2, 1, 1),
+            ]
         else:
             self.start = (64, *conv_sizes(height, width)[-1])
             layers = [

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch import Tensor, nn
+
+RESOLUTION = 1e-6
+"""A spread below this share of the values themselves is rounding, not information."""
+LARGEST_STD = 1e37  # finite as float32
+UNCLIPPED = 1e6
+"""Where numbers are cut that nothing else bounds: squares of larger ones, and gradients of those, overflow."""
 
 
 class Statistics(nn.Module):
@@ -11,27 +19,61 @@ class Statistics(nn.Module):
 
     mean: Tensor
     std: Tensor
+    total: Tensor  # rows so far
     commits: Tensor
+    squashes: bool  # whether what lies far outside stays apart instead of being cut off
+
+    def observe(self, rows: Tensor) -> None:
+        """Accumulate a batch (B, *shape)."""
+        raise NotImplementedError
+
+    def commit(self) -> None:
+        """Make everything observed so far the active statistics."""
+        raise NotImplementedError
+
+    def normalise(self, rows: Tensor, clip: float | None = None) -> Tensor:
+        """Rows in units of the active statistics."""
+        raise NotImplementedError
 
     @property
     def ready(self) -> bool:
         """Whether anything was committed."""
         return bool(self.commits > 0)
 
+    def outside(self, rows: Tensor, limit: float) -> Tensor:
+        """How many of the rows lie more than `limit` standard deviations away, for each dimension."""
+        return ((rows - self.mean).abs() > limit * self.std).sum(0)
+
+
+def usable_std(std: Tensor, mean: Tensor) -> Tensor:
+    """Standard deviations to divide by, whatever unit the values come in; (near) constants get a small one.
+
+    A constant is given a thousandth of its own size, or 1e-4 of the other dimensions' median spread: should it ever
+    move, that is seen.
+
+    >>> usable_std(torch.tensor([2e-6, 0.0]), torch.tensor([0.0, 5.0])).tolist()
+    [1.9999999949504854e-06, 0.004999999888241291]
+    """
+    size = mean.abs()
+    flat = std <= RESOLUTION * size
+    moving = std[~flat]
+    typical = moving.median() if moving.numel() else size.max() if bool(size.max() > 0) else torch.ones_like(size.max())
+    return torch.where(flat, torch.maximum(1e-4 * typical, 1e-3 * size), std).clamp_max(LARGEST_STD)
+
 
 class RunningMoments(Statistics):
     """Mean and variance per dimension, accumulated in float64.
 
     `observe` only accumulates. `commit` makes what was accumulated the active statistics, so that every score
-    between two updates sees the same ones, however the rollout is split into blocks.
+    between two updates sees the same ones, however the rollout is split into blocks. `min_std` is in the unit of the
+    values; None: none, any unit does.
     """
 
-    total: Tensor
     sums: Tensor
     squares: Tensor
     squashes = False
 
-    def __init__(self, shape: tuple[int, ...], *, scalar_std: bool = False, min_std: float = 1e-4) -> None:
+    def __init__(self, shape: tuple[int, ...], *, scalar_std: bool = False, min_std: float | None = None) -> None:
         super().__init__()
         self.scalar_std = scalar_std
         self.min_std = min_std
@@ -64,14 +106,19 @@ class RunningMoments(Statistics):
         variance = (self.squares / self.total - mean.square()).clamp_min(0)
         if self.scalar_std:
             variance = variance.mean()
+        std = variance.sqrt()
+        if self.min_std is not None:
+            std = std.clamp_min(self.min_std)
+        else:
+            std = usable_std(std, mean.abs().max() if self.scalar_std else mean)
         self.mean.copy_(mean)
-        self.std.copy_(variance.sqrt().clamp_min(self.min_std))
+        self.std.copy_(std)
         self.commits += 1
 
     def normalise(self, rows: Tensor, clip: float | None = None) -> Tensor:
         """Standardise with the active statistics."""
-        scaled = (rows - self.mean).div_(self.std)
-        return scaled if clip is None else scaled.clamp_(-clip, clip)
+        clip = UNCLIPPED if clip is None else clip
+        return (rows - self.mean).div_(self.std).clamp_(-clip, clip)
 
 
 class HashedSample(nn.Module):
@@ -138,9 +185,8 @@ class RobustScale(HashedSample, Statistics):
     NORMAL_HALF = 1.3489795  # length of the shortest half of a standard normal distribution
     LARGEST = 1e30  # what a division that overflows counts as; asinh of it is 70
 
-    def __init__(self, shape: tuple[int, ...], *, min_std: float = 1e-4) -> None:
+    def __init__(self, shape: tuple[int, ...]) -> None:
         super().__init__(self.ROWS, shape)
-        self.min_std = min_std
         self.register_buffer("mean", torch.zeros(shape))
         self.register_buffer("std", torch.ones(shape))
         self.register_buffer("commits", torch.tensor(0))
@@ -157,15 +203,89 @@ class RobustScale(HashedSample, Statistics):
         centre = (values.gather(0, first) + values.gather(0, first + half)).squeeze(0) / 2
         scale = length.squeeze(0) / self.NORMAL_HALF
         # more than half of the values are (as good as) equal: a flag, a constant
-        flat = scale < self.min_std
-        self.mean.copy_(torch.where(flat, values.mean(0), centre))
-        self.std.copy_(torch.where(flat, values.std(0, correction=0), scale).clamp_min(self.min_std))
+        mean, std = values.mean(0), values.std(0, correction=0)
+        flat = scale <= RESOLUTION * torch.maximum(centre.abs(), std)
+        mean, std = torch.where(flat, mean, centre), torch.where(flat, std, scale)
+        self.mean.copy_(mean)
+        self.std.copy_(usable_std(std, mean))
         self.commits += 1
 
     def normalise(self, rows: Tensor, clip: float | None = None) -> Tensor:
         """Scale with the active statistics, and squash."""
         scaled = ((rows - self.mean) / self.std).clamp_(-self.LARGEST, self.LARGEST).asinh_()
         return scaled if clip is None else scaled.clamp_(-clip, clip)
+
+
+class RangeWatch(nn.Module):
+    """Whether statistics that were frozen still fit what comes; if not, they are measured anew, on everything so far.
+
+    Those of fewer than `ENOUGH` rows are provisional: they are replaced as soon as more than `FEW` of the values of a
+    dimension lie outside ±`limit`. After that it takes `MOST`, and more than `FEW` is said aloud, once. Statistics that
+    squash instead of cutting are replaced while they are provisional only, if `MOST` lies outside.
+    """
+
+    ENOUGH, WINDOW = 1024, 4096
+    FEW, MOST = 0.05, 0.5
+
+    outside: Tensor  # of each dimension, since the last judgement
+    watched: Tensor  # rows since then
+    measured: Tensor  # rows behind the active statistics
+
+    def __init__(self, statistics: Statistics, limit: float = 10.0) -> None:
+        super().__init__()
+        self._statistics = [statistics]  # not a submodule: saved with its owner
+        self.limit = limit
+        self.warned = False
+        self.register_buffer("outside", torch.zeros(statistics.mean.shape, dtype=torch.int64))
+        self.register_buffer("watched", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("measured", torch.zeros((), dtype=torch.int64))
+
+    def observe(self, rows: Tensor) -> None:
+        """Count rows (B, *shape) that came after the statistics were frozen, and accumulate them."""
+        (statistics,) = self._statistics
+        if statistics.ready:
+            self.outside += statistics.outside(rows, self.limit)
+            self.watched += len(rows)
+        statistics.observe(rows)
+
+    def freeze(self) -> None:
+        """Make everything so far the active statistics."""
+        (statistics,) = self._statistics
+        statistics.commit()
+        self.measured.fill_(int(statistics.total))
+        self._restart()
+
+    def review(self) -> bool:
+        """Judge what came since the last time; True if the statistics were measured anew."""
+        (statistics,) = self._statistics
+        provisional = int(self.measured) < self.ENOUGH
+        watched = int(self.watched)
+        if watched == 0 or not (provisional or (watched >= self.WINDOW and not statistics.squashes)):
+            return False
+        share = self.outside.max().item() / watched
+        if share > (self.FEW if provisional and not statistics.squashes else self.MOST):
+            self.freeze()
+            return True
+        if not provisional:
+            if share > self.FEW and not self.warned:
+                self._warn(share)
+            self._restart()
+        return False
+
+    def _restart(self) -> None:
+        self.outside.zero_()
+        self.watched.zero_()
+
+    def _warn(self, share: float) -> None:
+        self.warned = True
+        warnings.warn(
+            f"{share:.0%} of the latest values of observation feature {int(self.outside.argmax())} lie more than "
+            f"{self.limit:g} standard deviations from the mean that was frozen after {int(self.measured):,} rows, where "
+            "the bonus cannot tell them apart: freeze later (a larger warmup), or take normalise='robust' where the "
+            "bonus has it",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _hash(number: Tensor) -> Tensor:

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from lpm.experiments.evidence import Claim, Evidence, PaperNumber, Score
 from lpm.report import statistics
 from lpm.report.families import in_order
+from lpm.report.power import POWER, seeds_to_agree, seeds_to_decide
 from lpm.report.statistics import Comparison, Estimate, Floats, Interval, Summary
-from lpm.report.text import signed_span, slug
+from lpm.report.text import count_of, signed_span, slug
 
 Verdict = Literal["reproduced", "not reproduced", "undecided", "no number"]
 ClaimVerdict = Literal["holds", "contradicted", "undecided", "not run"]
@@ -44,7 +45,9 @@ CLAIM_RULE = (
     "experiment together (Holm). It holds when the corrected p is at most 0.05, is contradicted when the opposite "
     "claim would hold, and is undecided otherwise. Runs are paired by seed. Where so few pairs could not reach 0.05 "
     "after the correction, whatever their values, all runs of both methods are dealt anew instead (unpaired); this "
-    "choice depends on the number of seeds and claims only, not on the scores."
+    "choice depends on the number of seeds and claims only, not on the scores. How many seeds would decide what is "
+    "undecided is computed from the observed difference and spread (two samples, one-sided, 80 % power, normal "
+    "approximation)."
 )
 
 
@@ -74,6 +77,10 @@ class ClaimResult:
     """Probability that a run of `better` beats a run of `worse`."""
     difference: float | None = None
     """Of the mean scores, `better` minus `worse`. Where less is better the test's own difference has the other sign."""
+    reverse: float | None = None
+    """Holm-corrected p of the opposite claim."""
+    needed: int | None = None
+    """If undecided: seeds of each method that would decide it, by the observed difference; None if none would."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +183,12 @@ class Analysis:
         """How many claims hold, are contradicted, are undecided or were not run."""
         return Counter(claim.verdict for claim in self.claims)
 
+    def seeds_of(self, claim: Claim) -> tuple[int, int]:
+        """Seeds of the two methods of a claim; 0 where there are no runs."""
+        found = (self.cells.get((claim.metric, claim.condition, m)) for m in (claim.better, claim.worse))
+        first, second = (0 if cell is None else cell.summary.n for cell in found)
+        return first, second
+
     @property
     def seeds(self) -> tuple[int, int]:
         """Fewest and most seeds of a cell or curve."""
@@ -218,10 +231,10 @@ def _cell(score: Score, evidence: Evidence) -> Cell:
     if score.paper is None:
         return Cell(score, summary, None, "no number", "the paper gives no number")
     difference = statistics.difference_interval(values, score.paper.value, score.paper.std, score.paper.seeds)
-    return Cell(score, summary, difference, *_verdict(difference, score.paper, evidence.scale))
+    return Cell(score, summary, difference, *_verdict(difference, score.paper, evidence.scale, summary.std))
 
 
-def _verdict(difference: Interval | None, paper: PaperNumber, scale: str) -> tuple[Verdict, str]:
+def _verdict(difference: Interval | None, paper: PaperNumber, scale: str, std: float | None) -> tuple[Verdict, str]:
     if scale == "smoke":
         return "undecided", "smoke scale: a test of the code, not of the paper"
     if difference is None:
@@ -230,7 +243,9 @@ def _verdict(difference: Interval | None, paper: PaperNumber, scale: str) -> tup
     if 0.0 not in difference:
         return "not reproduced", span
     if (difference.high - difference.low) / 2 > WIDEST * abs(paper.value):
-        return "undecided", f"{span}, too wide to tell"
+        needed = seeds_to_agree(WIDEST * abs(paper.value), std or 0.0, paper.std, paper.seeds)
+        enough = "no number of seeds would do" if needed is None else f"about {count_of(needed, 'seed')} would do"
+        return "undecided", f"{span}, too wide to tell; {enough}"
     return "reproduced", span
 
 
@@ -253,19 +268,39 @@ def _claims(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> t
             results.append(ClaimResult(claim, "not run", f"no runs of {' and '.join(missing)}"))
             continue
         p, reverse = next(forward), next(backward)
+        verdict, why = _claim_verdict(evidence, pair[0], p, reverse, count)
+        needed = None
+        if verdict == "undecided" and evidence.scale != "smoke":
+            needed, wanted = _needed(pair[0].difference, a, b, count)
+            why = f"{why}; {wanted}"
         results.append(
             ClaimResult(
                 claim,
-                *_claim_verdict(evidence, pair[0], p, reverse, count),
+                verdict,
+                why,
                 pair[0],
                 p,
                 statistics.probability_of_improvement(
                     [_signed(evidence, a)], [_signed(evidence, b)], _generator(evidence.name, "improvement", claim.text)
                 ),
                 -pair[0].difference if claim.metric in evidence.lower_is_better else pair[0].difference,
+                reverse,
+                needed,
             )
         )
     return tuple(results)
+
+
+def _needed(difference: float, a: Cell, b: Cell, claims: int) -> tuple[int | None, str]:
+    """Seeds of each method that would decide between two cells, and the same in words."""
+    if a.summary.std is None or b.summary.std is None:
+        return None, "one seed has no spread from which to say how many would do"
+    needed = seeds_to_decide(difference, a.summary.std, b.summary.std, claims, LEVEL)
+    if needed is None:
+        return None, "at this difference no affordable number of seeds would decide it"
+    # as many as there are would have done in four of five cases, and did not
+    needed = max(needed, a.summary.n + 1, b.summary.n + 1)
+    return needed, f"a difference of this size would take about {needed:,} seeds each ({100 * POWER:.0f} % power)"
 
 
 def _signed(evidence: Evidence, cell: Cell) -> list[float]:

@@ -54,7 +54,7 @@ def export(analyses: Sequence[Analysis], folder: Path) -> list[Path]:
 def scores_csv(analysis: Analysis) -> str:
     """One line per metric, condition and method, with all digits."""
     header = ("metric", "condition", "method", "seeds", "mean", "std", "mean_low", "mean_high", "iqm", "iqm_low",
-              "iqm_high", "paper_mean", "paper_std", "difference_low", "difference_high", "verdict",
+              "iqm_high", "paper_mean", "paper_std", "difference_low", "difference_high", "verdict", "diverged",
               "values")  # fmt: skip
     rows = []
     for (metric, condition, method), cell in analysis.cells.items():
@@ -62,7 +62,8 @@ def scores_csv(analysis: Analysis) -> str:
         rows.append((
             metric, condition, method, summary.n, summary.mean, summary.std, *_ends(summary.mean_interval),
             summary.iqm, *_ends(summary.iqm_interval), paper and paper.value, paper and paper.std,
-            *_ends(cell.difference), cell.verdict, " ".join(f"{s}:{v:.10g}" for s, v in cell.score.values.items()),
+            *_ends(cell.difference), cell.verdict, len(cell.score.diverged),
+            " ".join(f"{s}:{v:.10g}" for s, v in cell.score.values.items()),
         ))  # fmt: skip
     return _csv(header, rows)
 
@@ -70,14 +71,14 @@ def scores_csv(analysis: Analysis) -> str:
 def claims_csv(analysis: Analysis) -> str:
     """One line per claim."""
     header = ("claim", "place", "condition", "metric", "better", "worse", "verdict", "difference", "p", "p_holm",
-              "paired", "exact", "p_better", "p_better_low", "p_better_high", "why")  # fmt: skip
+              "paired", "exact", "p_better", "p_better_low", "p_better_high", "seeds_needed", "why")  # fmt: skip
     rows = []
     for result in analysis.claims:
         claim, test, chance = result.claim, result.comparison, result.improvement
         rows.append((
             claim.text, claim.place, claim.condition, claim.metric, claim.better, claim.worse, result.verdict,
             result.difference, test and test.p, result.corrected, test and test.paired, test and test.exact,
-            chance and chance.value, *_ends(chance and chance.interval), result.why,
+            chance and chance.value, *_ends(chance and chance.interval), result.needed, result.why,
         ))  # fmt: skip
     return _csv(header, rows)
 
@@ -150,7 +151,8 @@ def markdown_scores(analysis: Analysis, metric: str) -> str:
         (label, *(_markdown_cell(table.cells.get((condition, method))) for condition in table.conditions))
         for method, label in table.methods.items()
     ]
-    return markdown_table(("method", *table.conditions.values()), rows)
+    shown = markdown_table(("method", *table.conditions.values()), rows)
+    return shown + (f"\n{analysis.evidence.unfinished}\n" if analysis.evidence.unfinished else "")
 
 
 def _markdown_cell(cell: Cell | None) -> str:
@@ -161,6 +163,8 @@ def _markdown_cell(cell: Cell | None) -> str:
     shown = plus_minus(summary.mean, summary.std, places)
     if summary.mean_interval is not None:
         shown += f" [{span(summary.mean_interval, places)}]"
+    if cell.score.diverged:
+        shown += f" ({len(cell.score.diverged)} of {summary.n} diverged)"
     return shown + (f" (paper: {as_printed(paper.value, paper.std)}; {cell.verdict})" if paper else "")
 
 

@@ -29,13 +29,14 @@ class Family:
 FAMILIES: Mapping[str, Family] = {
     "recommended": Family("learnability-gated novelty", "#d4290b", "#ff7350", ("lgn",)),
     "progress": Family("learning progress", "#0b5fc0", "#68adff", ("lpm", "lpm-slow", "lpm_slow", "lpm-anchored",
-                       "lpm_anchored", "pointwise", "curiosity_critic", "lpm_release")),
+                       "lpm_anchored", "pointwise", "curiosity_critic", "lpm_release", "gamma_progress")),
     "novelty": Family("novelty", "#00805a", "#3fcf9f", ("rnd", "etd", "eme", "ngu", "noveld", "count",
-                      "episodic_count", "e3b", "re3", "ride")),
-    "error": Family("prediction error", "#8a3ab3", "#d19bf2", ("idf", "icm", "forward_error", "ama")),
+                      "episodic_count", "e3b", "re3", "ride", "deir")),
+    "error": Family("prediction error", "#8a3ab3", "#d19bf2", ("idf", "icm", "forward_error", "ama",
+                    "byol_hindsight")),
     "disagreement": Family("disagreement and information gain", "#9a6a00", "#ecbb45", ("ensemble", "vime",
-                           "information_gain")),
-    "floor": Family("no bonus", "#59626b", "#aab5c0", ("none", "random")),
+                           "information_gain", "lbs", "cig")),
+    "floor": Family("no bonus", "#59626b", "#aab5c0", ("none", "random", "oracle")),
     "other": Family("other", "#0a7d8c", "#4cc8d8", ()),
 }  # fmt: skip
 """In the order of legends."""

@@ -18,9 +18,10 @@ from lpm.files import write_atomic
 from lpm.report.analysis import CLAIM_RULE, POINTS, VERDICT_RULE, Analysis
 from lpm.report.charts import KINDS, Payload, log_range, shrink, usable
 from lpm.report.families import FAMILIES, colours_css, family_of, looks
-from lpm.report.ranking import RULE, in_focus, rank, why_not
+from lpm.report.ranking import RULE, in_focus, rank, reasons
 from lpm.report.tables import chart, chip, claims, fold, framed, heads, overall, panes, ranked, scores, table_cell
 from lpm.report.text import count_of, decimals, flatten, number
+from lpm.report.verdicts import claims_once, numbers_once
 
 TITLE = "Does the bonus survive the noise?"
 LEAD = (
@@ -93,7 +94,7 @@ def _ranking(analyses: Sequence[Analysis], payload: Payload) -> str:
     )
     drawing = chart(payload.bars(ranking, ranking.sentence), "Score over all tasks, 0 the worst and 1 the best method")
     left_out = f" Run in too few tasks to be ranked: {', '.join(ranking.left_out)}." if ranking.left_out else ""
-    other = [f"{a.evidence.name} ({why_not(a)})" for a in analyses if why_not(a)]
+    other = [f"{a.evidence.name} ({why})" for a, why in zip(analyses, reasons(analyses), strict=True) if why]
     apart = f" Not ranked: {', '.join(other)}." if other else ""
     return (
         f'<section id="ranking"><p class="eyebrow">Over {count_of(len(ranking.tasks), "task")}</p>'
@@ -106,8 +107,8 @@ def _ranking(analyses: Sequence[Analysis], payload: Payload) -> str:
 
 # ---- the summary ------------------------------------------------------------------------------------------------
 def _summary(analyses: Sequence[Analysis], warnings: Sequence[str]) -> str:
-    numbers = sum((a.verdicts for a in analyses), Counter())
-    claimed = sum((a.claim_verdicts for a in analyses), Counter())
+    numbers = Counter[str](cell.verdict for cell in numbers_once(analyses).values())
+    claimed = Counter[str](result.verdict for _, result in claims_once(analyses).values())
     runs = sum(cell.summary.n for a in analyses for cell in a.cells.values())
     tiles = (
         _tile("of the paper's numbers reproduced", numbers, ("reproduced", "not reproduced", "undecided"))
@@ -128,6 +129,7 @@ def _summary(analyses: Sequence[Analysis], warnings: Sequence[str]) -> str:
         f"{_warnings(warnings, 'about the files')}"
         f"{framed('summary', head, ''.join(map(_summary_row, analyses)))}"
         "<details><summary>How the verdicts are reached</summary>"
+        "<p>What was run at several scales counts once here, at the largest.</p>"
         f"<p>{escape(VERDICT_RULE)}</p><p>{escape(CLAIM_RULE)}</p>"
         "<p>P(better) is the probability that a run of the first method scores better than a run of the second, a tie "
         "counting half. The interquartile mean (IQM) leaves out the lowest and the highest quarter of the runs. "
@@ -192,6 +194,7 @@ def _section(analysis: Analysis, payload: Payload) -> str:
         f"<h2>{escape(evidence.title)}</h2>",
         _best(analysis),
         *(f"<p>{escape(paragraph)}</p>" for paragraph in evidence.about),
+        f'<p class="soft">{escape(evidence.unfinished)}</p>' if evidence.unfinished else "",
         _warnings(analysis.warnings),
         fold("Curves", _curves(analysis, payload), True),
         fold("Scores", scores(analysis, payload), True),

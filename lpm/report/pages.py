@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from lpm.experiments.evidence import Evidence
 from lpm.experiments.experiment import EXPERIMENTS, Experiment, load_experiment
+from lpm.experiments.methods import parse_method
 from lpm.report.analysis import Analysis, analyse
 from lpm.report.html import write_page
 from lpm.report.results import Group, Run, read_results
@@ -78,6 +80,9 @@ def _evidence(group: Group) -> Evidence:
     if not group.runs:
         raise ValueError("no run is left")
     experiment = load_experiment(group.experiment)
+    # names that `--methods` took beyond the experiment's own; a method that an older version had is none of them
+    own_names = {run.settings["method"] for run in group.runs if _names_its_bonus(run.settings)}
+    experiment = experiment.opened(sorted(own_names))
     try:
         evidence = experiment.evidence(group.results)
     except UNUSABLE:
@@ -87,6 +92,13 @@ def _evidence(group: Group) -> Evidence:
         group.runs = usable
         evidence = experiment.evidence(group.results)
     return replace(evidence, warnings=(*evidence.warnings, *group.warnings))
+
+
+def _names_its_bonus(settings: Mapping[str, Any]) -> bool:
+    try:
+        return parse_method(settings["method"]).bonus == settings.get("bonus")
+    except ValueError:
+        return False
 
 
 def _usable_alone(group: Group, experiment: Experiment) -> list[Run]:

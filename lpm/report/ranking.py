@@ -18,6 +18,8 @@ NOT_RANKED: Mapping[str, str] = {
     "ablation": "compares settings of one method",
 }
 """Experiments that do not say how well a method explores, and why."""
+REFERENCES = ("oracle",)
+"""Methods that know what a bonus cannot: shown in tables, never ranked."""
 RESAMPLES = 2_000
 MOST_IN_FOCUS = 5
 
@@ -25,7 +27,8 @@ RULE = (
     "A task is an experiment in one of its conditions, judged by the experiment's first metric. In each task the means "
     "over seeds are scaled so that the worst method is 0 and the best is 1. A method's score is the mean of that over "
     "the tasks it was run in; its rank is averaged likewise. Only methods that were run in at least half of the tasks "
-    "are ranked. Intervals: seeds are drawn anew within every task, 2,000 times, and everything is computed again."
+    "are ranked. Of several scales of one experiment the one with most methods counts. Intervals: seeds are drawn anew "
+    "within every task, 2,000 times, and everything is computed again."
 )
 
 
@@ -99,8 +102,8 @@ def rank(analyses: Sequence[Analysis]) -> Ranking | None:
     tasks: list[Task] = []
     drawn: list[dict[str, Floats]] = []
     rng = np.random.default_rng(0)
-    for analysis in analyses:
-        for task, draws in _tasks(analysis, rng):
+    for analysis, reason in zip(analyses, reasons(analyses), strict=True):
+        for task, draws in () if reason else _tasks(analysis, rng):
             labels = {m: analysis.methods[m] for m in task.scaled} | labels
             tasks.append(task)
             drawn.append(draws)
@@ -140,16 +143,30 @@ def why_not(analysis: Analysis) -> str:
     return "" if any(key[0] == metric for key in analysis.cells) else f"no run has a value of {label}"
 
 
+def reasons(analyses: Sequence[Analysis]) -> list[str]:
+    """Why each is not ranked, empty for those that are: one scale of an experiment stands for it."""
+    found = [why_not(analysis) for analysis in analyses]
+    chosen: dict[str, tuple[int, int]] = {}
+    for place, (analysis, reason) in enumerate(zip(analyses, found, strict=True)):
+        methods = len(analysis.table(next(iter(analysis.evidence.metrics), "")).methods)
+        # of equal ones the later: `lpm.report.pages` gives desk, long, paper in this order
+        if not reason and methods >= chosen.get(analysis.evidence.name, (0, 0))[0]:
+            chosen[analysis.evidence.name] = methods, place
+    for place, analysis in enumerate(analyses):
+        if not found[place] and chosen[analysis.evidence.name][1] != place:
+            other = analyses[chosen[analysis.evidence.name][1]].evidence.scale
+            found[place] = f"at the {analysis.evidence.scale} scale: the {other} scale has more methods"
+    return found
+
+
 def _tasks(analysis: Analysis, rng: np.random.Generator) -> list[tuple[Task, dict[str, Floats]]]:
     evidence = analysis.evidence
-    if why_not(analysis):
-        return []
     metric, label = next(iter(evidence.metrics.items()))
     sign = -1.0 if metric in evidence.lower_is_better else 1.0
     table, found = analysis.table(metric), []
     for condition, name in table.conditions.items():
         runs = {m: np.array(list(table.cells[condition, m].score.values.values()))
-                for m in table.methods if (condition, m) in table.cells}  # fmt: skip
+                for m in table.methods if (condition, m) in table.cells and m not in REFERENCES}  # fmt: skip
         means = {m: float(values.mean()) for m, values in runs.items()}
         if len(set(means.values())) < 2:
             continue

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lpm.earlier import current_settings
+from lpm.files import parse_json, read_regular
 from lpm.sweeps import RESULT_FORMAT, Result
 
 OWN = ("seed", "method", "bonus", "fields", "policy")
@@ -112,8 +113,8 @@ def find(folders: Iterable[Path], warnings: list[str]) -> list[Path]:
 def read(path: Path) -> Run:
     """One result file; a ValueError says what is wrong with it."""
     try:
-        result = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as problem:
+        result = parse_json(read_regular(path))
+    except (OSError, ValueError) as problem:
         raise ValueError(f"not a complete JSON file ({problem})") from None
     if not isinstance(result, dict) or not isinstance(result.get("settings"), dict):
         raise ValueError("expected a result with settings")

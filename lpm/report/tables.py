@@ -200,10 +200,11 @@ def _ours(cell: Cell) -> str:
     places = decimals(summary.std, summary.mean)
     interval = f"95 %: {span(summary.mean_interval, places)}" if summary.mean_interval else "one seed: no interval"
     iqm_interval = f" ({span(summary.iqm_interval, places)})" if summary.iqm_interval else ""
+    diverged = f" · {len(cell.score.diverged)} diverged" if cell.score.diverged else ""
     return (
         f'<span title="interquartile mean {number(summary.iqm, places)}{iqm_interval}">'
         f'<span class="mean">{plus_minus(summary.mean, summary.std, places)}</span>'
-        f"<small>{interval} · {count_of(summary.n, 'seed')}</small></span>"
+        f"<small>{interval} · {count_of(summary.n, 'seed')}{diverged}</small></span>"
     )
 
 

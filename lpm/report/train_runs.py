@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,6 +13,8 @@ import numpy as np
 
 from lpm.experiments.evidence import Curve, Evidence, Score
 from lpm.runs.config import RunConfig
+from lpm.runs.folder import RunFolder
+from lpm.runs.metrics import read_metrics
 
 METRICS = {
     "coverage": ("coverage", "coverage (share of the cells)"),
@@ -45,8 +46,8 @@ def find_train_runs(folders: Iterable[Path], warnings: list[str]) -> list[TrainR
             if any(part.startswith(".") for part in path.relative_to(folder).parts) or path.resolve() in found:
                 continue  # hidden folders belong to unfinished sweeps
             try:
-                lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-                config = RunConfig.from_toml(file.read_text(encoding="utf-8"))
+                lines = read_metrics(path / "metrics.jsonl")
+                config = RunFolder(path).config
                 if not all(math.isfinite(line["step"]) for line in lines):
                     raise ValueError("expected a step in every line of metrics.jsonl")
             except FileNotFoundError:

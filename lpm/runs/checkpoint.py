@@ -1,28 +1,24 @@
 """Checkpoints that are whole or absent.
 
-A checkpoint is one file, `step-<steps>-<checksum>.pt`: an ordinary `torch.save` archive whose name carries the first
-16 digits of its SHA-256. It is written under a temporary name, flushed to the disk and renamed; the last two are
+A checkpoint is one state file (see `lpm.state_file`), `step-<steps>-<checksum>.safetensors`, whose name carries the
+first 16 digits of its checksum. It is written under a temporary name, flushed to the disk and renamed; the last two are
 kept, so that one damaged later costs only the steps since the other.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
-import torch
-
-from lpm.files import flush_folder, replacing
-from lpm.runs.pack import pack, unpack
+from lpm.files import UNFINISHED, flush_folder, open_regular, replacing
+from lpm.state_file import Stored, read, write
 
 KEPT = 2
-_NAME = re.compile(r"step-(\d+)-([0-9a-f]{16})\.pt")
-_TEMPORARY = "unfinished-"
+KIND = "checkpoint"
+_NAME = re.compile(r"step-(\d{12,18})-([0-9a-f]{16})\.safetensors")
 
 
 class CheckpointError(RuntimeError):
@@ -38,19 +34,20 @@ class Loaded:
     state: dict[str, Any]
     damaged: tuple[str, ...]
     """What was wrong with newer ones."""
+    versions: dict[str, str]
+    """That it was written with."""
 
 
 def save_checkpoint(folder: Path, steps: int, state: dict[str, Any]) -> Path:
     """Write a checkpoint and remove all but the last two."""
-    temporary = folder / f".{_TEMPORARY}{steps}-{os.getpid()}"
+    temporary = folder / f".{steps}-{os.getpid()}{UNFINISHED}"
     try:
         with replacing(temporary) as stream:
-            torch.save(pack(state), stream)
-        path = folder / f"step-{steps:012d}-{_checksum(temporary)}.pt"
+            checksum = write(stream, state, KIND)
+        path = folder / f"step-{steps:012d}-{checksum[:16]}.safetensors"
         temporary.replace(path)
         flush_folder(folder)
-    except (OSError, RuntimeError) as error:
-        # torch reports a failed write as a RuntimeError of its own
+    except OSError as error:
         temporary.unlink(missing_ok=True)
         kept = checkpoints(folder)
         rest = f"the last good checkpoint is {kept[0].name}" if kept else "there is no earlier checkpoint"
@@ -62,39 +59,38 @@ def save_checkpoint(folder: Path, steps: int, state: dict[str, Any]) -> Path:
 
 def checkpoints(folder: Path) -> list[Path]:
     """Checkpoints of a folder, newest first, whole or not."""
+    if folder.is_symlink():
+        raise CheckpointError(f"{folder} is a symbolic link: expected the folder itself")
     if not folder.is_dir():
         return []
     return sorted((path for path in folder.iterdir() if _NAME.fullmatch(path.name)), reverse=True)
 
 
 def load_checkpoint(folder: Path) -> Loaded | None:
-    """The newest whole checkpoint; None if there never was one; an error if all are damaged."""
+    """The newest whole checkpoint; None if there never was one; an error if none can be used."""
     damaged: list[str] = []
     for path in checkpoints(folder):
         match = _NAME.fullmatch(path.name)
         assert match is not None
         try:
-            checksum = _checksum(path)
-            if checksum != match[2]:
-                damaged.append(f"{path.name} is damaged: expected checksum {match[2]}, got {checksum}")
-                continue
-            state = unpack(torch.load(path, map_location="cpu", weights_only=True))
-        except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError) as error:
-            damaged.append(f"{path.name} cannot be read: {error}")
+            stored = _read(path, match[2])
+        except (OSError, ValueError) as error:
+            damaged.append(f"{path.name} is damaged: {str(error).removeprefix(f'{path}: ')}")
             continue
-        return Loaded(path, int(match[1]), state, tuple(damaged))
+        return Loaded(path, int(match[1]), stored.state, tuple(damaged), stored.versions)
     if damaged:
         raise CheckpointError("no checkpoint can be used: " + "; ".join(damaged))
+    if folder.is_dir() and (earlier := sorted(folder.glob("step-*.pt"))):
+        raise CheckpointError(
+            f"{earlier[-1].name} was written by an earlier version of lpm as a pickle, which is no longer read, "
+            "because opening one can run code: finish the run with that version, or start it again with another --out"
+        )
     return None
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Remove what a killed process left half written."""
-    if folder.is_dir():
-        for path in folder.glob(f".*{_TEMPORARY}*"):
-            path.unlink(missing_ok=True)
-
-
-def _checksum(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
+def _read(path: Path, checksum: str) -> Stored:
+    with open_regular(path) as stream:
+        stored = read(stream, os.fstat(stream.fileno()).st_size, str(path), KIND)
+    if stored.checksum[:16] != checksum:
+        raise ValueError(f"expected checksum {checksum}, got {stored.checksum[:16]}")
+    return stored

@@ -41,7 +41,8 @@ class RunConfig:
     bonus: str = "lgn"
     """Name of the bonus; "none" for none."""
     policy: PolicyKind = "learnt"
-    """"uniform" draws actions uniformly and learns nothing: the reference for coverage."""
+    """"uniform" draws actions uniformly and learns nothing, "oracle" learns from counts of the environment's own cells
+    (with the bonus "none"): the two references for coverage."""
     steps: int = 1_000_000
     """Environment steps, summed over environments; rounded up to whole blocks."""
     seed: int = 0
@@ -68,6 +69,10 @@ class RunConfig:
             raise ValueError(f"unknown algorithm {self.algo!r}{suggest(self.algo, PRESETS)}")
         if self.policy not in POLICIES:
             raise ValueError(f"unknown policy {self.policy!r}{suggest(self.policy, POLICIES)}")
+        if self.policy == "oracle" and self.bonus != "none":
+            raise ValueError(
+                f"policy 'oracle' is paid instead of a bonus: expected the bonus 'none', got {self.bonus!r}"
+            )
         if self.steps < 1:
             raise ValueError(f"steps: expected at least 1, got {self.steps}")
         if self.threads < 1:
@@ -97,8 +102,11 @@ class RunConfig:
     def to_dict(self) -> dict[str, Any]:
         """Nested plain values: the tables of `config.toml`."""
         whole = dataclasses.asdict(self)
+        # as in files that were written before there was a choice
         if self.wrap == "auto":
-            del whole["wrap"]  # as in files that were written before there was a choice
+            del whole["wrap"]
+        if self.mixer.clip_task is None:
+            del whole["mixer"]["clip_task"]
         names = ("env", "agent", "bonus_settings", "mixer")
         tables = {name: whole.pop(name) for name in names}
         return {

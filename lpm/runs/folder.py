@@ -15,12 +15,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from lpm.files import expect_own, replacing, write_atomic
-from lpm.runs.config import RunConfig
+from lpm.files import expect_own, read_json, read_regular, remove_unfinished, replacing, write_atomic
+from lpm.runs.config import PRESETS, RunConfig
 from lpm.runs.machine import machine
-from lpm.runs.pack import pack
+from lpm.state_file import write
+
+MOVABLE = tuple(f"{algo}.{name}" for algo in PRESETS for name in ("num_envs", "rollout_steps"))
+"""Settings that may change when a run goes on, where the bonus allows it."""
+MAX_CONFIG = 2**20
+"""Bytes of config.toml."""
 
 
 class RunFolder:
@@ -43,8 +46,8 @@ class RunFolder:
         expect_own(path, "run", "config.toml")
         return folder
 
-    def create(self, config: RunConfig) -> None:
-        """Make the folder and write the config."""
+    def write_config(self, config: RunConfig) -> None:
+        """Make the folder if need be and write the config."""
         self.path.mkdir(parents=True, exist_ok=True)
         write_atomic(self.config_file, config.to_toml().encode())
 
@@ -54,8 +57,11 @@ class RunFolder:
         folder = cls(path)
         if not folder.config_file.exists():
             raise ValueError(f"{path} holds no run: expected a file {folder.config_file.name} in it")
+        for entry in path.iterdir():
+            if entry.is_symlink():  # what is written there would land somewhere else
+                raise ValueError(f"{entry} is a symbolic link: expected a run's own files")
         if config is not None:
-            changes = folder.config.differences(config)
+            changes = [line for line in folder.config.differences(config) if line.split(":")[0] not in MOVABLE]
             if changes:
                 raise ValueError(
                     f"{path} holds a run with other settings (saved -> given):\n  "
@@ -67,7 +73,10 @@ class RunFolder:
     @property
     def config(self) -> RunConfig:
         """The run's settings."""
-        return RunConfig.from_toml(self.config_file.read_text(encoding="utf-8"))
+        try:
+            return RunConfig.from_toml(read_regular(self.config_file, MAX_CONFIG).decode())
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as problem:
+            raise ValueError(f"{self.config_file}: expected the settings of a run: {problem}") from problem
 
     def extend(self, steps: int) -> None:
         """Let the run go on to more steps. Schedules then run over the new total, from where the run stands."""
@@ -78,9 +87,16 @@ class RunFolder:
             )
         write_atomic(self.config_file, dataclasses.replace(saved, steps=steps).to_toml().encode())
 
+    def remove_unfinished(self) -> None:
+        """Remove what a killed process left half written."""
+        for folder in (self.path, self.checkpoints):
+            remove_unfinished(folder)
+
     def note_machine(self) -> None:
         """Add an entry for this start, with the number of steps that it aims at."""
-        earlier = json.loads(self.machine_file.read_text()) if self.machine_file.exists() else []
+        earlier = read_json(self.machine_file) if self.machine_file.exists() else []
+        if not isinstance(earlier, list):
+            raise ValueError(f"{self.machine_file}: expected a list of starts, got {type(earlier).__name__}")
         write_atomic(self.machine_file, _json([*earlier, {**machine(), "steps": self.config.steps}]))
 
     def write_result(self, result: dict[str, Any]) -> None:
@@ -91,7 +107,7 @@ class RunFolder:
         """Networks alone, outside the series of checkpoints."""
         path = self.path / name
         with replacing(path) as stream:
-            torch.save(pack(models), stream)
+            write(stream, models, "models")
         return path
 
 

@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from lpm.versions import pip_install
+
 Service = Literal["none", "wandb", "mlflow"]
 
 
@@ -87,7 +89,7 @@ def open_loggers(
     if not tensorboard:
         pass
     elif find_spec("tensorboard") is None:
-        say('No TensorBoard events: pip install "lpm-exploration[tensorboard]" to have them.')
+        say(f"No TensorBoard events: {pip_install('tensorboard')} to have them.")
     else:
         loggers.append(TensorBoard(folder / "tensorboard", first_step))
     if service == "wandb":

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lpm.files import parse_json, read_regular
+
+MAX_METRICS = 2**30
+"""Bytes of metrics.jsonl that are read at most."""
 _AVERAGED = ("bonus/", "learn/", "reward/", "noise_share")
 
 
@@ -16,19 +21,23 @@ class MetricsFile:
 
     def __init__(self, path: Path, size: int = 0) -> None:
         self.path = path
-        if size and (not path.exists() or path.stat().st_size < size):
+        if path.is_symlink():
+            raise ValueError(f"{path} is a symbolic link: expected the file itself")
+        if size < 0 or (size and (not path.exists() or path.stat().st_size < size)):
             raise ValueError(
                 f"{path}: expected at least {size} bytes, as when the checkpoint was written; the file was changed"
             )
-        self._stream = path.open("a+b")
-        self._stream.truncate(size)
-        self._stream.seek(0)
-        self.rows: list[dict[str, float]] = [json.loads(line) for line in self._stream]
+        with path.open("ab") as stream:
+            stream.truncate(size)
+        self.rows = read_metrics(path)
         """All lines, those of earlier parts of the run included."""
+        self._stream = path.open("ab")
 
     def append(self, row: Mapping[str, float]) -> None:
         """Write one line, visible to readers at once."""
-        self._stream.write(json.dumps(row).encode() + b"\n")
+        # JSON has no NaN; the few numbers that may have no value are null
+        plain = {name: value if math.isfinite(value) else None for name, value in row.items()}
+        self._stream.write(json.dumps(plain, allow_nan=False).encode() + b"\n")
         self._stream.flush()
         self.rows.append(dict(row))
 
@@ -45,8 +54,25 @@ class MetricsFile:
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
     """All whole lines; the last one may be missing its end while the run goes on."""
-    lines = path.read_bytes().split(b"\n")
-    return [json.loads(line) for line in lines[:-1]]
+    lines = read_regular(path, MAX_METRICS).split(b"\n")
+    rows = []
+    for number, line in enumerate(lines[:-1], 1):
+        try:
+            rows.append(numbers(parse_json(line), "a line"))
+        except ValueError as problem:
+            raise ValueError(f"{path}, line {number}: {problem}") from None
+    return rows
+
+
+def numbers(table: Any, what: str) -> dict[str, float]:
+    """A table from names to numbers, where null stands for NaN; anything else is refused."""
+    fits = isinstance(table, dict) and all(
+        isinstance(name, str) and (value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)))
+        for name, value in table.items()
+    )
+    if not fits:
+        raise ValueError(f"{what}: expected names and numbers, got {str(table)[:100]}")
+    return {name: math.nan if value is None else value for name, value in table.items()}
 
 
 class Averages:
@@ -77,4 +103,8 @@ class Averages:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` saved."""
-        self._sums, self._counts, self._latest = (dict(state[key]) for key in ("sums", "counts", "latest"))
+        tables = [numbers(state[key], key) for key in ("sums", "counts", "latest")]
+        if set(tables[0]) != set(tables[1]) or not all(type(n) is int and n > 0 for n in tables[1].values()):
+            raise ValueError(f"averages: expected a count above 0 for every sum, got {tables[1]}")
+        self._sums, self._latest = tables[0], tables[2]
+        self._counts = {name: int(count) for name, count in tables[1].items()}

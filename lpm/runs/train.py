@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 
 from lpm.agents import Agent, NonFiniteError
 from lpm.runs.build import build
-from lpm.runs.checkpoint import CheckpointError, load_checkpoint, remove_unfinished, save_checkpoint
+from lpm.runs.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from lpm.runs.config import RunConfig
 from lpm.runs.folder import RunFolder
 from lpm.runs.loggers import Logger, Service, open_loggers
-from lpm.runs.metrics import Averages, MetricsFile
+from lpm.runs.metrics import Averages, MetricsFile, numbers
+from lpm.state_file import differing_versions
+from lpm.state_tree import check_like
 
-MODELS_BEFORE_FAILURE = "models-before-failure.pt"
+MODELS_BEFORE_FAILURE = "models-before-failure.safetensors"
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,12 @@ def train(
         agent = build(config)
         try:
             if not resume:
-                folder.create(config)  # only now: a config that cannot be built leaves no folder behind
+                folder.write_config(config)  # only now: a config that cannot be built leaves no folder behind
             run = _Run(config, folder, options, agent, say)
             if resume:
                 run.restore()
+                if folder.config != config:
+                    folder.write_config(config)
             return run.go(on_cycle)
         finally:
             agent.collector.envs.close()
@@ -105,7 +109,7 @@ class _Run:
         self.next_line = self.log_every
         self.earlier_seconds = 0.0
         self.started = monotonic()
-        remove_unfinished(folder.checkpoints)
+        folder.remove_unfinished()
 
     @property
     def seconds(self) -> float:
@@ -118,18 +122,37 @@ class _Run:
             return
         for problem in loaded.damaged:
             self.say(f"{problem}; using {loaded.path.name}.")
+        if differing := differing_versions(loaded.versions):
+            self.say(f"This run was written with {differing}: its numbers may differ from here on.")
         state = loaded.state
-        self.agent.load_state_dict(state["agent"])
-        self.averages.load_state_dict(state["averages"])
-        self.metrics = dict(state["metrics"])
+        try:
+            check_like(self._state(0), {**state, "agent": {}}, "run")
+            self.metrics = numbers(state["metrics"], "metrics")
+            self.averages.load_state_dict(state["averages"])
+            moved = self.agent.moved(state["agent"])
+            self.agent.load_state_dict(state["agent"])
+        except ValueError as problem:
+            raise CheckpointError(self._misfit(loaded.path, problem)) from problem
         self.metrics_size, self.next_line = state["metrics_size"], state["next_line"]
         self.earlier_seconds = state["seconds"]
         self.say(f"Resuming at step {self.agent.steps:,} of {self.config.steps:,}.")
-        if not self.agent.collector.exact:
+        if moved:
+            self.say("New episodes begin, in another number of environments.")
+        elif not self.agent.collector.exact:
             self.say(
                 f"{self.config.env_id} cannot save its state: new episodes begin, so this run will differ from an "
                 "uninterrupted one."
             )
+
+    def _misfit(self, path: Path, problem: ValueError) -> str:
+        message = f"{path} does not fit this run: {problem}"
+        before, now = self.folder.config.learner, self.config.learner
+        if (before.num_envs, before.rollout_steps) == (now.num_envs, now.rollout_steps):
+            return message
+        return (
+            f"{message}; the run cannot go on with {now.num_envs} environments of {now.rollout_steps} steps: go back "
+            f"to {before.num_envs} of {before.rollout_steps}, or keep their product for a bonus without episodes"
+        )
 
     def go(self, on_cycle: OnCycle | None) -> Outcome:
         folder, agent, config = self.folder, self.agent, self.config
@@ -180,15 +203,17 @@ class _Run:
         self.next_line = (steps // self.log_every + 1) * self.log_every
 
     def _checkpoint(self, lines: MetricsFile) -> None:
-        state = {
+        save_checkpoint(self.folder.checkpoints, self.agent.steps, self._state(lines.sync()))
+
+    def _state(self, metrics_size: int) -> dict[str, Any]:
+        return {
             "agent": self.agent.state_dict(),
             "averages": self.averages.state_dict(),
             "metrics": self.metrics,
-            "metrics_size": lines.sync(),
+            "metrics_size": metrics_size,
             "next_line": self.next_line,
             "seconds": self.seconds,
         }
-        save_checkpoint(self.folder.checkpoints, self.agent.steps, state)
 
     def _keep_models(self) -> None:
         """The networks have not moved since their last finite update: worth keeping beside the last checkpoint."""

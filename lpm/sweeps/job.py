@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lpm.earlier import current_settings
-from lpm.files import write_atomic
+from lpm.files import parse_json, read_regular, write_atomic
 from lpm.sweeps.lock import exclusive
 
 RESULT_FORMAT = 1
@@ -77,13 +77,11 @@ class Job:
 def load_result(job: Job) -> Result | None:
     """The stored result of a job, or None. A file that is not a result of these settings is refused."""
     try:
-        text = job.path.read_bytes()
-    except FileNotFoundError:
-        return None
-    try:
-        stored = json.loads(text)
+        stored = parse_json(read_regular(job.path))
         settings, version = current_settings(stored["settings"]), stored.get("format")
         differing = sorted(k for k in {*settings, *job.settings} if settings.get(k) != _plain(job.settings).get(k))
+    except FileNotFoundError:
+        return None
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise ValueError(f"{job.path}: expected a result file, but it cannot be read ({problem}); delete it") from None
     if version != RESULT_FORMAT:

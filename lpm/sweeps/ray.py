@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lpm.sweeps.job import Function, Job, Watch, attempt, one_thread
+from lpm.versions import pip_install
 
 POLL_SECONDS = 0.5
 STORE_BYTES = 200_000_000
@@ -134,7 +135,7 @@ def connection(address: str, workers: int) -> Iterator[Any]:
         import ray
         import ray.util.scheduling_strategies
     except ModuleNotFoundError:
-        raise ValueError('--ray needs Ray: pip install "lpm-exploration[ray]"') from None
+        raise ValueError(f"--ray needs Ray: {pip_install('ray')}") from None
     module: Any = ray  # parts of it have no types
     if ray.is_initialized():
         yield module

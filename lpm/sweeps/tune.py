@@ -9,6 +9,7 @@ from typing import Any
 
 from lpm.sweeps.fields import Field
 from lpm.sweeps.lock import BusyError, exclusive
+from lpm.versions import pip_install
 
 STUDY = "study.log"
 
@@ -49,7 +50,7 @@ def search(
         from optuna.storages import JournalStorage
         from optuna.storages.journal import JournalFileBackend
     except ModuleNotFoundError:
-        raise ValueError('lpm tune needs Optuna: pip install "lpm-exploration[tune]"') from None
+        raise ValueError(f"lpm tune needs Optuna: {pip_install('tune')}") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     out.mkdir(parents=True, exist_ok=True)
     try:

@@ -18,6 +18,8 @@ import lpm
 import lpm.envs
 from lpm import MixerConfig
 from lpm.adapters.gymnasium import IntrinsicVectorReward
+from lpm.state_file import load
+from lpm.versions import pip_install
 
 PLAIN = MixerConfig(normalise="none")
 MODES = list(AutoresetMode)
@@ -170,13 +172,13 @@ def test_save_load_and_go_on_equals_going_on(tmp_path: Path) -> None:
 
     first, second = lpm_envs(), lpm_envs()
     go_on(first, 0, 37)  # in the middle of a block
-    first.save(tmp_path / "bonus.pt")
-    second.load(tmp_path / "bonus.pt")
+    first.save(tmp_path / "bonus.safetensors")
+    second.load(tmp_path / "bonus.safetensors")
     assert np.array_equal(go_on(first, 1, 33), go_on(second, 1, 33))
     assert (first.steps, second.steps) == (210, 210)
-    first.save(tmp_path / "a.pt")
-    second.save(tmp_path / "b.pt")
-    stored = [torch.load(tmp_path / name, weights_only=True)["state"]["bonus"] for name in ("a.pt", "b.pt")]
+    first.save(tmp_path / "a.safetensors")
+    second.save(tmp_path / "b.safetensors")
+    stored = [load(tmp_path / name, "adapter")["state"]["bonus"] for name in ("a.safetensors", "b.safetensors")]
     assert all(torch.equal(stored[0][k], stored[1][k]) for k in stored[0] if isinstance(stored[0][k], torch.Tensor))
 
 
@@ -230,5 +232,5 @@ def test_importing_adapters_imports_no_library_and_a_missing_one_is_named_in_one
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == (
-        'this adapter needs the package stable-baselines3, which is not installed: pip install "lpm-exploration[sb3]"'
+        f"this adapter needs the package stable-baselines3, which is not installed: {pip_install('sb3')}"
     )

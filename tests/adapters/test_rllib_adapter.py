@@ -6,6 +6,7 @@ import copy
 import importlib
 import importlib.util
 import itertools
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec  # noqa: E402
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode  # noqa: E402
 
 from lpm.adapters.rllib import IntrinsicConnector, IntrinsicPPOLearner, NoteEpisodes, add_intrinsic  # noqa: E402
+from lpm.versions import pip_install  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*rllib-single-agent-env"),
@@ -402,12 +404,12 @@ def test_spaces_that_no_bonus_knows_are_refused() -> None:
 def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray.rllib.algorithms.ppo", None)
     monkeypatch.delitem(sys.modules, "lpm.adapters.rllib")
-    with pytest.raises(ImportError, match=r'pip install "lpm-exploration\[rllib\]"'):
+    with pytest.raises(ImportError, match=re.escape(pip_install("rllib"))):
         importlib.import_module("lpm.adapters.rllib")
 
 
 # ---- the example ------------------------------------------------------------------------------------------
-def test_the_example_runs() -> None:
+def test_the_example_runs_and_says_what_it_reached(capsys: pytest.CaptureFixture[str]) -> None:
     path = Path(__file__).parents[2] / "examples" / "rllib_ppo.py"
     spec = importlib.util.spec_from_file_location("example_rllib_ppo", path)
     assert spec is not None
@@ -418,3 +420,5 @@ def test_the_example_runs() -> None:
     paid = example.train(example.Args(env_id="CartPole-v1", steps=64, num_envs=2, num_steps=16, bonus="lpm"))
     assert paid["intrinsic_weight"] == 0.5
     assert "intrinsic_dynamics_loss" in paid
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert re.fullmatch(r"reached after 64 steps: task return [\d.]+, bonus -?[\d.]+ a step", last)

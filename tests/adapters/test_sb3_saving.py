@@ -20,6 +20,7 @@ from lpm.adapters.sb3 import (
     make_bonus,
     save,
 )
+from lpm.state_file import save_state
 
 MIXER = MixerConfig(weight=0.3)
 
@@ -57,7 +58,7 @@ def test_save_load_and_go_on_equals_going_on_on_policy(tmp_path: Path) -> None:
     intrinsic = intrinsic_of(model)
     model.learn(3 * STEPS * ROWS, callback=intrinsic)
     save(model, intrinsic, tmp_path / "run")
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["run.bonus.pt", "run.zip"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["run.bonus.safetensors", "run.zip"]
     loaded = PPO.load(tmp_path / "run", env=copy.deepcopy(model.env), force_reset=False)
     again = intrinsic_of(loaded)
     assert not equal(intrinsic.state_dict(), again.state_dict())
@@ -90,7 +91,7 @@ def test_save_load_and_go_on_equals_going_on_off_policy(tmp_path: Path) -> None:
 def test_files_that_do_not_belong_are_refused(tmp_path: Path) -> None:
     model = on_policy("PPO", envs())
     intrinsic = intrinsic_of(model)
-    with pytest.raises(ValueError, match=r"lost\.bonus\.pt: expected the bonus of this model"):
+    with pytest.raises(ValueError, match=r"lost\.bonus\.safetensors: expected the bonus of this model"):
         load_bonus(model, intrinsic, tmp_path / "lost")
     path = tmp_path / "run"
     save(model, intrinsic, path)
@@ -98,20 +99,23 @@ def test_files_that_do_not_belong_are_refused(tmp_path: Path) -> None:
         load_bonus(model, IntrinsicCallback(make_bonus("rnd", model)), path)
     with pytest.raises(ValueError, match="does not fit this LPM"):
         load_bonus(model, IntrinsicCallback(make_bonus("lpm", model, dynamics_hidden=(8,))), path)
-    with pytest.raises(ValueError, match="does not fit this LPM: RewardMixer: expected a state of 2 environments"):
+    with pytest.raises(ValueError, match="does not fit this LPM: expected a state of 2 environments, got 3"):
         load_bonus(model, IntrinsicCallback(make_bonus("lpm", model, num_envs=2)), path)
     model.num_timesteps = 7
-    with pytest.raises(ValueError, match="expected the bonus of step 7, as the model, got that of step 0"):
+    with pytest.raises(ValueError, match="expected num_timesteps 7, as the model, got 0"):
         load_bonus(model, intrinsic, path)
     file = companion(path)
     file.write_bytes(file.read_bytes()[:1000])
-    with pytest.raises(ValueError, match="the file cannot be read"):
+    with pytest.raises(ValueError, match=r"its header claims .* bytes, expected 1 to .* within the 1,000 of the file"):
         load_bonus(model, intrinsic, path)
-    torch.save({"format": "lpm.adapters/1"}, file)
-    with pytest.raises(ValueError, match="got another kind of file"):
+    save_state({"weights": torch.zeros(1)}, file)
+    with pytest.raises(ValueError, match="expected a file of kind 'adapter', got state"):
         load_bonus(model, intrinsic, path)
     torch.save({"weights": torch.zeros(1)}, file)
-    with pytest.raises(ValueError, match="got another kind of file"):
+    with pytest.raises(ValueError, match="got a pickle or an archive of one"):
+        load_bonus(model, intrinsic, path)
+    file.rename(path.with_name("run.bonus.pt"))
+    with pytest.raises(ValueError, match=r"run\.bonus\.pt was written by an earlier version of lpm as a pickle"):
         load_bonus(model, intrinsic, path)
 
 
@@ -123,7 +127,7 @@ def test_a_file_with_changed_weights_is_refused(tmp_path: Path) -> None:
     file, content = companion(tmp_path / "run"), bytearray(companion(tmp_path / "run").read_bytes())
     content[content.index(weights)] ^= 1
     file.write_bytes(content)
-    with pytest.raises(ValueError, match="the file cannot be read"):
+    with pytest.raises(ValueError, match="is damaged: its checksum is not the one in the manifest"):
         load_bonus(model, intrinsic, tmp_path / "run")
 
 
@@ -153,5 +157,5 @@ def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
 
     model = on_policy("PPO", envs())
     torch.save({"format": "lpm.adapters/1", "bonus": Bomb()}, companion(tmp_path / "run"))
-    with pytest.raises(ValueError, match="the file cannot be read"):
+    with pytest.raises(ValueError, match="got a pickle or an archive of one"):
         load_bonus(model, intrinsic_of(model), tmp_path / "run")

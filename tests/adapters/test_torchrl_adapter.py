@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import importlib.util
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -36,6 +37,7 @@ with warnings.catch_warnings():
 
 from lpm.adapters._torchrl_specs import _space, plain_action
 from lpm.adapters.torchrl import IntrinsicLoss, IntrinsicTransform, spaces_of
+from lpm.versions import pip_install
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning:torchrl")
 
@@ -241,9 +243,9 @@ def test_save_load_continue_is_as_if_uninterrupted(name: str, tmp_path: Path) ->
     whole = run(*fresh(), batches)
     transform, learn = fresh()
     run(transform, learn, batches[:3])
-    torch.save(transform.state_dict(), tmp_path / "intrinsic.pt")
+    lpm.save_state(transform.state_dict(), tmp_path / "intrinsic.safetensors")
     transform, learn = fresh()
-    transform.load_state_dict(torch.load(tmp_path / "intrinsic.pt", weights_only=True))
+    transform.load_state_dict(lpm.load_state(tmp_path / "intrinsic.safetensors"))
     for continued, uninterrupted in zip(run(transform, learn, batches[3:]), whole[3:], strict=True):
         assert torch.equal(continued, uninterrupted)
 
@@ -420,7 +422,7 @@ def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torchrl.envs", None)
     monkeypatch.delitem(sys.modules, "lpm.adapters.torchrl")
     monkeypatch.delitem(sys.modules, "lpm.adapters._torchrl_specs")
-    with pytest.raises(ImportError, match=r'pip install "lpm-exploration\[torchrl\]"'):
+    with pytest.raises(ImportError, match=re.escape(pip_install("torchrl"))):
         importlib.import_module("lpm.adapters.torchrl")
 
 

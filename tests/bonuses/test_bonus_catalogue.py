@@ -92,6 +92,7 @@ def test_what_is_learnt_from_ends_at_the_true_successor_and_holds_no_filler(name
 SOURCES: dict[str, dict[str, Any]] = {
     "ama": {"eta": 1.0, "lam": 1.0, "clip": "none", "lr": 1e-4},
     "curiosity_critic": {"lr": 1e-3, "critic_lr": 1e-3, "error": "mse"},
+    "deir": {"features": 128, "hidden": (256,), "lr": 3e-4, "epochs": 4, "batch_size": 512},
     "e3b": {"ridge": 0.1, "lr": 1e-4},
     "eme": {"members": 6, "max_scale": 10.0, "discount": 0.99, "lr": 1e-3},
     "ensemble": {"members": 5, "keep": 0.8, "lr": 1e-4, "epochs": 3},
@@ -99,6 +100,7 @@ SOURCES: dict[str, dict[str, Any]] = {
     "forward_error": {"lr": 1e-3, "epochs": 3},
     "icm": {"beta": 0.2, "detach_features": False, "lr": 1e-3, "hidden": (256,), "inverse_hidden": (256,)},
     "idf": {"beta": 0.2, "detach_features": True, "epochs": 3},
+    "lbs": {"beta": 1.0, "latent": None, "hidden": None, "features": 512, "lr": 3e-4, "epochs": 10, "batch_size": 64},
     "ngu": {
         "features": 32, "neighbours": 10, "kernel_epsilon": 1e-4, "cluster_distance": 0.008, "kernel_constant": 1e-3,
         "max_similarity": 8.0, "max_lifelong": 5.0, "lr": 5e-4, "rnd_lr": 5e-4,
@@ -126,5 +128,7 @@ def test_the_authors_settings_are_variants_where_the_default_differs() -> None:
     assert (ensemble.features, ensemble.blocks) == (512, 4)
     rnd = configure("rnd", "atari")
     assert (rnd.channels, rnd.features, rnd.proportion) == (1, 512, 0.25)
+    lbs = {name: configure("lbs", name).beta for name in ("continuous", "stochastic", "arcade")}
+    assert lbs == {"continuous": 0.1, "stochastic": 2.0, "arcade": 0.01}
     ama = configure("ama", "minigrid")
     assert (ama.lam, ama.clip) == (0.1, "elem")

@@ -65,6 +65,14 @@ def test_clip_is_symmetric_and_before_the_weight() -> None:
     np.testing.assert_allclose(streams.bonus[:, 0], [-3, -1.5, 0, 1.5, 3])
 
 
+def test_the_tasks_reward_is_clipped_before_its_weight() -> None:
+    mixer = RewardMixer(MixerConfig(extrinsic_weight=0.5, clip_task=1.0), 1)
+    rewards = np.array([[-9.0], [-0.5], [0.0], [0.5], [200.0]], dtype=np.float32)
+    expected = [-0.5, -0.25, 0, 0.25, 0.5]
+    np.testing.assert_allclose(mixer.mix(rewards, np.zeros_like(rewards), ALL, 0.0).task[:, 0], expected)
+    np.testing.assert_allclose(mixer.task(torch.from_numpy(rewards))[:, 0], expected)
+
+
 def test_the_parts_and_their_sum() -> None:
     task, bonus = np.full((5, 1), 2.0, dtype=np.float32), np.full((5, 1), 0.5, dtype=np.float32)
     mixed = RewardMixer(MixerConfig(normalise="none", extrinsic_weight=0.5), 1).mix(task, bonus, ALL, 0.0)
@@ -122,7 +130,7 @@ def test_state_round_trip() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("schedule", "sometimes"), ("normalise", "mean"), ("gamma", 1.5), ("clip", 0.0)],
+    [("schedule", "sometimes"), ("normalise", "mean"), ("gamma", 1.5), ("clip", 0.0), ("clip_task", -1.0)],
 )
 def test_bad_settings_are_refused_by_name(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"MixerConfig.{field}"):

@@ -31,7 +31,7 @@ def test_every_extra_that_a_message_names_exists() -> None:
     named = {
         extra
         for path in [*(ROOT / "lpm").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
-        for group in re.findall(r"(?:lpm-exploration|'\.)\[([a-z,]+)\]", path.read_text())
+        for group in re.findall(r"(?:lpm-exploration\[|'\.\[|pip_install\([\"'])([a-z,0-9]+)", path.read_text())
         for extra in group.split(",")
     }
     assert "data" in named

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ pytest.importorskip("ale_py")
 from lpm.envs import atari_ram
 from lpm.envs.atari import AtariNativeVector, noise_screen
 from lpm.envs.atari_ram import MONTEZUMA, AtariRamVector, area_matrix, cell_of, rom_name, rooms_of
+from lpm.versions import pip_install
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 32, 32, 3), dtype=np.uint8)
 FRAMES = noise_screen(IMAGES, "tile").frames(np.arange(5))
@@ -30,9 +32,15 @@ def is_image(frame: Any) -> bool:
     return any((frame == image).all() for image in FRAMES)
 
 
-@pytest.mark.parametrize("game", ["space_invaders", "up_n_down", MONTEZUMA])
-def test_both_backends_agree(game: str) -> None:
-    native, ours = AtariNativeVector(2, game, noop_max=0), AtariRamVector(2, game, noop_max=0)
+@pytest.mark.parametrize(
+    ("game", "size", "ties"),
+    # 42 pixels: five rows of the screen in each, so that more averages lie half-way
+    [("space_invaders", 84, 1e-3), ("up_n_down", 84, 1e-3), (MONTEZUMA, 84, 1e-3), ("ms_pacman", 42, 1e-2)],
+)
+def test_both_backends_agree(game: str, size: int, ties: float) -> None:
+    native, ours = AtariNativeVector(2, game, noop_max=0, size=size), AtariRamVector(2, game, noop_max=0, size=size)
+    assert native.single_observation_space == ours.single_observation_space
+    assert native.single_observation_space.shape == (4, size, size)
     assert native.single_action_space == ours.single_action_space
     frames = [env.reset(seed=0)[0] for env in (native, ours)]
     differing, total = 0, 0
@@ -45,7 +53,7 @@ def test_both_backends_agree(game: str) -> None:
         for index in (1, 2, 3):
             np.testing.assert_array_equal(steps[0][index], steps[1][index])
         np.testing.assert_array_equal(steps[0][4]["lives"], steps[1][4]["lives"])
-    assert differing / total < 1e-3
+    assert differing / total < ties
 
 
 @pytest.mark.parametrize("backend", ["native", "ram"])
@@ -78,6 +86,15 @@ def test_idle_actions_are_noops_and_the_stack_carries_the_image(backend: str) ->
     idle_env = make(num_envs=2, **settings)
     idle_env.reset(seed=0)
     np.testing.assert_array_equal(noop.step(np.array([0, 0]))[0], idle_env.step(np.full(2, native_actions + 1))[0])
+
+
+@pytest.mark.parametrize("backend", ["native", "ram"])
+def test_the_small_screen_shows_small_images(backend: str) -> None:
+    env = make(num_envs=1, game="ms_pacman", noise=True, backend=backend, size=42)
+    env.reset(seed=0)
+    obs, *_ = env.step(np.array([env.single_action_space.n - 1]))
+    frames = noise_screen(IMAGES, "tile", 42).frames(np.arange(5))
+    assert any((obs[0, 3] == image).all() for image in frames)
 
 
 @pytest.mark.parametrize("backend", ["native", "ram"])
@@ -160,6 +177,8 @@ def test_bad_input_says_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
             ({"num_envs": 0}, "num_envs must be at least 1, got 0"),
             ({"max_episode_frames": 0}, "max_episode_frames must be at least 1, got 0"),
             ({"noop_max": -1}, "noop_max must be at least 0, got -1"),
+            ({"size": 0}, "size must be at least 1, got 0"),
+            ({"size": 161}, "size must be at most 160, the console's own width, got 161"),
         ):
             with pytest.raises(ValueError, match=message):
                 make(game="pong", backend=backend, **{"num_envs": 1, **settings})
@@ -175,8 +194,8 @@ def test_bad_input_says_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"rows \[0\] have ended"):
         env.step(np.array([0]))
     monkeypatch.setattr("ale_py.roms.get_rom_path", lambda name: None)
-    with pytest.raises(ValueError, match=r"ROM of 'pong' is missing.*lpm-exploration\[atari\]"):
+    with pytest.raises(ValueError, match=r"ROM of 'pong' is missing.*--force-reinstall ale-py"):
         atari_ram.rom_path("pong")
     monkeypatch.setitem(sys.modules, "ale_py", None)
-    with pytest.raises(ImportError, match=r'pip install "lpm-exploration\[atari\]"'):
+    with pytest.raises(ImportError, match=re.escape(pip_install("atari"))):
         rom_name("pong")

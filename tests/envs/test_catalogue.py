@@ -19,6 +19,7 @@ import lpm.envs
 from lpm.envs import drawing
 from lpm.envs.catalogue import find_env, list_envs, render_strip, render_strips
 from lpm.files import png_bytes
+from lpm.versions import pip_install
 
 _SPEC = importlib.util.spec_from_file_location(
     "random_policy", Path(__file__).parents[2] / "benchmarks" / "random_policy.py"
@@ -42,7 +43,7 @@ def test_every_registered_environment_is_listed_once() -> None:
 
 def test_missing_packages_are_named() -> None:
     entry = replace(find_env("maze"), modules=("surely_not_installed",))
-    assert entry.missing == 'pip install "lpm-exploration[maze]"'
+    assert entry.missing == pip_install("maze")
     assert find_env("mountain_car").missing == ""
 
 

@@ -11,7 +11,19 @@ from lpm.nn.dynamics import DynamicsModel, ErrorModel, mean_square
 from lpm.nn.inputs import ObservationInput
 from lpm.nn.networks import Decoder, Encoder, SkipMLP, activation, conv_sizes, mlp
 
-SIZES = [(36, 36), (37, 41), (36, 210), (60, 80), (64, 64), (84, 84), (96, 96), (120, 160), (160, 120), (210, 160)]
+SIZES = [
+    (36, 36),
+    (37, 41),
+    (42, 42),
+    (36, 210),
+    (60, 80),
+    (64, 64),
+    (84, 84),
+    (96, 96),
+    (120, 160),
+    (160, 120),
+    (210, 160),
+]
 
 
 # ---- shapes ---------------------------------------------------------------------------------------------------
@@ -43,6 +55,16 @@ def test_the_papers_sizes() -> None:
     assert kernels == [(32, 8, 4), (64, 4, 2), (64, 3, 1)]
     assert conv_sizes(36, 36)[-1] == (1, 1)
     assert min(conv_sizes(35, 35)[-1]) < 1
+
+
+def test_frames_of_42_pixels_have_icms_convolutions() -> None:
+    encoder = Encoder((4, 42, 42), None)
+    kernels = [(m.out_channels, m.kernel_size[0], m.stride[0]) for m in encoder.body if isinstance(m, nn.Conv2d)]
+    assert kernels == [(32, 3, 2)] * 4
+    assert encoder.features == 288  # 3 × 3 places, as in Pathak et al. 2017
+    assert encoder(torch.zeros(2, 4, 42, 42)).shape == (2, 288)
+    raw = Decoder(8, (4, 42, 42)).body(torch.zeros(1, 32, 3, 3))
+    assert raw.shape == (1, 4, 42, 42)  # nothing has to be resized
 
 
 @pytest.mark.parametrize(("height", "width"), [(1, 1), (3, 5), (7, 7), (35, 36), (20, 60)])

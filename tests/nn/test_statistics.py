@@ -128,7 +128,7 @@ def test_flags_and_constants_have_a_scale_too() -> None:
     rows[:10, 0] = 1
     scale = robust(rows)
     torch.testing.assert_close(scale.mean, torch.tensor([0.1, 0.0]))
-    torch.testing.assert_close(scale.std, torch.tensor([0.3, 1e-4]))
+    torch.testing.assert_close(scale.std, torch.tensor([0.3, 3e-5]))  # 1e-4 of the other spread: any unit does
     assert scale.normalise(rows).abs().max() < 5
 
 

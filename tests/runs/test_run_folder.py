@@ -19,7 +19,8 @@ from lpm.core.registry import configure, names
 from lpm.files import to_toml
 from lpm.runs import RunConfig, TrainOptions, make_envs, train
 from lpm.runs.metrics import read_metrics
-from lpm.runs.pack import pack, unpack
+from lpm.state_file import from_bytes, to_bytes
+from lpm.versions import pip_install
 
 
 def test_the_folder_holds_what_the_docs_say(tmp_path: Path) -> None:
@@ -90,20 +91,20 @@ def test_settings_of_another_class_are_refused() -> None:
         RunConfig("CartPole-v1", bonus="rnd", bonus_settings=configure("lpm"))
 
 
-def test_arrays_of_every_kind_survive_packing() -> None:
+def test_values_of_every_kind_survive_a_file() -> None:
     tree = {
         "a": np.arange(6, dtype=np.uint64).reshape(2, 3),
         "b": [np.zeros(0, dtype=np.float64), np.array(True), np.array(["x", "yz"])],
         "c": (b"bytes", b"", 1, 2.5, None, "text", np.float32(0.5)),
         "t": torch.arange(3),
     }
-    back = unpack(pack(tree))
+    back = from_bytes(to_bytes(tree, "test"), "test", "tree")
     np.testing.assert_array_equal(back["a"], tree["a"])
     assert back["a"].dtype == np.uint64
     assert [x.dtype.kind for x in back["b"]] == ["f", "b", "U"]
     assert back["c"] == (b"bytes", b"", 1, 2.5, None, "text", 0.5)
     with pytest.raises(ValueError, match="dtype object"):
-        pack(np.array([None]))
+        to_bytes(np.array([None]), "test")
 
 
 def test_without_tensorboard_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +112,7 @@ def test_without_tensorboard_one_line_says_so(tmp_path: Path, monkeypatch: pytes
     said: list[str] = []
     train(config_of(), tmp_path, say=said.append)
     assert [line for line in said if "TensorBoard" in line] == [
-        'No TensorBoard events: pip install "lpm-exploration[tensorboard]" to have them.'
+        f"No TensorBoard events: {pip_install('tensorboard')} to have them."
     ]
     assert not (tmp_path / "tensorboard").exists()
 

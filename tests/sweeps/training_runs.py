@@ -23,7 +23,7 @@ def often(config: RunConfig, tick: Tick, scratch: Path) -> Result:
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    return list(folder.rglob("checkpoints/step-*.pt"))
+    return list(folder.rglob("checkpoints/step-*.safetensors"))
 
 
 def training_jobs(out: Path) -> list[Job]:

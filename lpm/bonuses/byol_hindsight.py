@@ -1,0 +1,209 @@
+"""BYOL-Hindsight (Jarrett et al. 2023), in a small form: prediction error with what nobody could have known given.
+
+A generator sees the outcome and writes down a hindsight vector z; a reconstructor predicts the outcome's embedding from
+observation, action and z. A critic tries to tell from observation and action which z belongs to them, and the generator
+is paid for leaving it in the dark: z may carry noise, not what observation and action say already.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from lpm.bonuses._learner import Learner
+from lpm.bonuses._settings import expect, expect_at_least, expect_choice
+from lpm.core.registry import register
+from lpm.core.transitions import Transitions
+from lpm.nn.buffers import fixed_sample
+from lpm.nn.experience import Experience, Prepared
+from lpm.nn.networks import Encoder, mlp
+from lpm.nn.seeding import seeded
+
+
+def reconstruction(prediction: Tensor, target: Tensor) -> Tensor:
+    """Squared distance of two embeddings (B, F) on the unit sphere, (B,): between 0 and 4.
+
+    >>> reconstruction(torch.tensor([[2.0, 0.0]]), torch.tensor([[0.0, 3.0]]))
+    tensor([2.])
+    """
+    normalise = nn.functional.normalize
+    return (normalise(prediction, dim=1) - normalise(target, dim=1)).square().sum(1)
+
+
+def invariance(own: Tensor, others: Tensor) -> Tensor:
+    """log( e^own / mean of e^own and e^others ) of scores (B,) and (B, K − 1), (B,): at most log K.
+
+    Its mean is a lower bound on how much z says about observation and action.
+
+    >>> invariance(torch.zeros(1), torch.zeros(1, 3))
+    tensor([0.])
+    """
+    all_scores = torch.cat([own.unsqueeze(1), others], 1)
+    return own - all_scores.logsumexp(1) + torch.tensor(float(all_scores.shape[1])).log().item()
+
+
+def opposed(z: Tensor, weight: float) -> Tensor:
+    """z itself, with its gradient times −weight: who made it minimises what all else maximises."""
+    return (1 + weight) * z.detach() - weight * z
+
+
+@dataclass(frozen=True)
+class BYOLHindsightConfig:
+    """Settings of the small form. "Paper" is its large one, with recurrent beliefs and Atari's convolutions."""
+
+    reward: Literal["both", "reconstruction"] = "both"
+    """What is paid: the loss that the model minimises, or only the error of the reconstruction."""
+    invariance_weight: float = 1.0
+    """Weight of the invariance beside the reconstruction, in the loss and in the reward. 0: BYOL-Explore, whose z may
+    carry everything."""
+    features: int = 128
+    """Width of the embeddings (paper: 512)."""
+    encoder_hidden: tuple[int, ...] = (256,)
+    """Hidden layers of the encoder of vectors. Images have the convolutions of the other methods."""
+    hindsight: int = 32
+    """Width of z (paper: 256)."""
+    noise: int = 32
+    """Width of the noise that the generator may use to blur z; it is 0 when rewards are computed (paper: 256)."""
+    hidden: tuple[int, ...] = (256,)
+    """Hidden layers of generator, reconstructor and critic (paper: three of 512)."""
+    decay: float = 0.99
+    """What the target encoder keeps of its own weights at each gradient step of the encoder (BYOL-Explore: 0.99)."""
+    contrasts: int = 31
+    """Hindsight vectors of other transitions that each is told from: others of the minibatch in the loss, and as many
+    that are kept from the last update in the reward."""
+    normalise: Literal["auto", "none", "standard", "scalar"] = "auto"
+    """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
+    "standard" clips at ±10. Rewards are 0 until the statistics exist. Paper: images only, no."""
+    warmup: int = 1
+    """Transitions to observe before the statistics freeze."""
+    lr: float = 3e-4
+    """Adam learning rate of everything."""
+    epochs: int = 4
+    """Passes over the transitions of a rollout per update."""
+    batch_size: int = 128
+    """Minibatch."""
+
+    def __post_init__(self) -> None:
+        expect_choice(self, "reward", "both", "reconstruction")
+        expect_choice(self, "normalise", "auto", "none", "standard", "scalar")
+        expect_at_least(self, 1, "features", "hindsight", "contrasts", "warmup", "epochs", "batch_size")
+        expect_at_least(self, 0, "invariance_weight", "noise", "lr")
+        expect(self, "decay", 0 <= self.decay < 1, "at least 0 and less than 1")
+
+
+@register("byol_hindsight")
+class BYOLHindsight(Learner):
+    """Error of predicting the outcome's embedding with its unpredictable part given, plus how predictable that was."""
+
+    Config = BYOLHindsightConfig
+    config: BYOLHindsightConfig
+    reference = (
+        "Jarrett et al. 2023, Curiosity in Hindsight: Intrinsic Exploration in Stochastic Environments "
+        "(arXiv 2211.10515)"
+    )
+
+    bank: Tensor  # (contrasts, Z) hindsight vectors of the last update
+    banked: Tensor  # how many of them there are
+
+    def _build(self) -> None:
+        spaces, c = self.spaces, self.config
+        self.experience = Experience(spaces, self.rollout, c.normalise, warmup=c.warmup)
+        known = c.features + spaces.action_width
+        with seeded(self.generator):
+            self.encoder = Encoder(spaces.input_shape, c.features, hidden=c.encoder_hidden, final_activation=False)
+            self.reconstructor = mlp(known + c.hindsight, c.hidden, c.features)
+            self.writer = mlp(known + c.features + c.noise, c.hidden, c.hindsight)
+            self.critic = mlp(known + c.hindsight, c.hidden, 1)
+        self.target = copy.deepcopy(self.encoder).requires_grad_(False)
+        self.add_optimizer("model", (p for p in self.parameters() if p.requires_grad), c.lr)
+        self.register_buffer("bank", torch.zeros(c.contrasts, c.hindsight))
+        self.register_buffer("banked", torch.zeros((), dtype=torch.int64))
+
+    # ---- the model ----------------------------------------------------------------------------------------
+    def known(self, rows: Prepared) -> Tensor:
+        """What is known before the outcome: observation and action, (B, features + action width)."""
+        return torch.cat([self.encoder(rows.x), rows.code], 1)
+
+    def outcome(self, rows: Prepared) -> Tensor:
+        """The target embedding of the successor, on the unit sphere, (B, features); never trained."""
+        with torch.no_grad():
+            return nn.functional.normalize(self.target(rows.x_next), dim=1)
+
+    def write(self, known: Tensor, outcome: Tensor, noise: Tensor | None = None) -> Tensor:
+        """The hindsight vectors z, (B, Z), in (−1, 1); without noise unless it is given."""
+        if noise is None:
+            noise = known.new_zeros(len(known), self.config.noise)
+        return torch.tanh(self.writer(torch.cat([known, outcome, noise], 1)))
+
+    def scores(self, known: Tensor, z: Tensor, which: Tensor | None = None) -> Tensor:
+        """The critic's scores of z (K, Z), or of those `which` (B, K) names, for each row of what is known, (B, K)."""
+        first, *rest = self.critic
+        assert isinstance(first, nn.Linear)
+        width = known.shape[1]  # the first layer is applied to both parts apart, not to B × K copies
+        a = nn.functional.linear(known, first.weight[:, :width], first.bias)
+        b = nn.functional.linear(z, first.weight[:, width:])
+        h = a.unsqueeze(1) + (b if which is None else b[which])
+        for layer in rest:
+            h = layer(h)
+        return h.squeeze(2)
+
+    def _parts(self, rows: Prepared) -> Tensor:
+        """Reconstruction and invariance of each row, (B, 2), with contrasts from the bank."""
+        known, outcome = self.known(rows), self.outcome(rows)
+        z = self.write(known, outcome)
+        error = reconstruction(self.reconstructor(torch.cat([known, z], 1)), outcome)
+        if self.config.reward == "reconstruction":
+            return torch.stack([error, torch.zeros_like(error)], 1)
+        own = self.critic(torch.cat([known, z], 1)).squeeze(1)
+        return torch.stack([error, invariance(own, self.scores(known, self.bank[: int(self.banked)]))], 1)
+
+    def _score(self, batch: Transitions) -> Tensor:
+        def rewards(rows: Prepared) -> Tensor:
+            error, shared = self._parts(rows).unbind(1)
+            return error + self.config.invariance_weight * shared
+
+        return self.experience.each(rewards, batch)
+
+    # ---- learning -----------------------------------------------------------------------------------------
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
+        weight, parts = self.config.invariance_weight, []
+
+        def loss(rows: Prepared) -> Tensor:
+            known, outcome = self.known(rows), self.outcome(rows)
+            noise = torch.randn(len(known), self.config.noise, generator=generator).to(known.device)
+            z = self.write(known, outcome, noise)
+            error = reconstruction(self.reconstructor(torch.cat([known, z], 1)), outcome)
+            # what is known is fixed here: the encoder must not hide it from the critic
+            shared = self._contrasted(known.detach(), opposed(z, weight))
+            parts.append(torch.stack([error.detach().mean(), shared.detach().mean()]))
+            return error - shared
+
+        self.fit("model", loss, generator, after_step=self._follow)
+        self._fill_bank()
+        error, shared = torch.stack(parts).mean(0)
+        return {"reconstruction": error, "invariance": shared}
+
+    def _contrasted(self, known: Tensor, z: Tensor) -> Tensor:
+        """The invariance of each row, with the z of the rows that follow it as contrasts, (B,)."""
+        row = torch.arange(len(z), device=z.device)
+        ahead = row[: 1 + self.config.contrasts]
+        scores = self.scores(known, z, (row.unsqueeze(1) + ahead) % len(z))
+        return invariance(scores[:, 0], scores[:, 1:])
+
+    @torch.no_grad()
+    def _follow(self) -> None:
+        for slow, fast in zip(self.target.parameters(), self.encoder.parameters(), strict=True):
+            slow.lerp_(fast, 1 - self.config.decay)
+
+    def _fill_bank(self) -> None:
+        """Hindsight vectors of some of the rows that were learnt from."""
+        slots = self.experience.fresh
+        slots = slots[fixed_sample(len(slots), self.config.contrasts).to(slots.device)]
+        z = self.experience.at(slots, lambda rows: self.write(self.known(rows), self.outcome(rows)))
+        self.bank.zero_()
+        self.bank[: len(z)] = z
+        self.banked.fill_(len(z))

@@ -1,0 +1,164 @@
+"""Conditional information gain (CIG, Joseph et al. 2026): disagreement that the latest steps have not shown already.
+
+The disagreement of an ensemble is a kernel between transitions. What a step adds to the log-determinant of the kernel
+of the steps before it, above the noise, is its reward: disagreement counts once, not at every repetition.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lpm.bonuses._learner import Learner
+from lpm.bonuses._settings import expect, expect_at_least
+from lpm.core.registry import register
+from lpm.core.transitions import Transitions
+from lpm.nn.dynamics import mean_square
+from lpm.nn.experience import Experience, Prepared
+from lpm.nn.inputs import in_chunks
+from lpm.nn.memory import EpisodicMemory
+from lpm.nn.networks import Activation
+from lpm.nn.random_target import random_encoder
+from lpm.nn.seeding import seeded
+from lpm.nn.stacked import StackedForward
+
+LEAST_NOISE = 1e-8  # of σ², so that a world without any has a logarithm
+
+
+def deviations(predictions: Tensor) -> Tensor:
+    """Of members' predictions (K, B, F) from their mean, over √K, side by side: (B, K·F).
+
+    Their inner products are the kernel: K_tt is the disagreement of transition t, summed over features.
+    """
+    apart = (predictions - predictions.mean(0)) / math.sqrt(len(predictions))
+    return apart.transpose(0, 1).flatten(1)
+
+
+def conditional_gain(rows: Tensor, before: Tensor, noise: Tensor) -> Tensor:
+    """log( K_tt + n − k' (K + n I)⁻¹ k ) − log n of rows (N, D), given the rows before them (N, M, D), (N,).
+
+    Rows before that are all 0 count for nothing.
+
+    >>> one = torch.ones(1, 1)
+    >>> conditional_gain(one, torch.zeros(1, 0, 1), torch.tensor(1.0))
+    tensor([0.6931])
+    >>> conditional_gain(one, torch.ones(1, 1, 1), torch.tensor(1.0))
+    tensor([0.4055])
+    """
+    rows, before, noise = rows.double(), before.double(), noise.double()  # the kernel is far from well-conditioned
+    own, shared = rows.square().sum(1), before @ rows.unsqueeze(2)
+    ridge = noise * torch.eye(before.shape[1], dtype=rows.dtype, device=rows.device)
+    factor = torch.linalg.cholesky(before @ before.transpose(1, 2) + ridge)
+    known = torch.linalg.solve_triangular(factor, shared, upper=False).square().sum((1, 2))
+    return torch.log1p((own - known).clamp_min(0) / noise).float()
+
+
+@dataclass(frozen=True)
+class CIGConfig:
+    """Settings of CIG."""
+
+    members: int = 5
+    """K, number of forward models (paper: 5)."""
+    prefix: int = 15
+    """Steps of the episode before a transition that its reward is conditioned on (paper: imagined rollouts of 15)."""
+    features: int | None = None
+    """Width of the frozen random features that are predicted. None: 512 for images, 128 for vectors. Paper: the latent
+    of a world model."""
+    encoder_hidden: tuple[int, ...] = (128, 128)
+    """Hidden layers of the random encoder for vectors. Images have the convolutions of the other methods."""
+    hidden: tuple[int, ...] = (512,)
+    """Hidden layers of each member."""
+    activation: Activation = "leaky_relu"
+    """Activation of the random encoder."""
+    clip: float = 5.0
+    """Observations are standardised, each dimension, and clipped to ±clip; rewards are 0 until there are statistics."""
+    warmup: int = 1
+    """Transitions to observe before the first statistics take effect."""
+    lr: float = 1e-4
+    """Adam learning rate of the members, as of `ensemble`."""
+    epochs: int = 3
+    """Passes over the transitions of a rollout per update, as of `ensemble`."""
+    batch_size: int = 256
+    """Minibatch."""
+
+    def __post_init__(self) -> None:
+        expect_at_least(self, 2, "members")
+        expect_at_least(self, 1, "prefix", "warmup", "epochs", "batch_size")
+        expect_at_least(self, 0, "lr")
+        expect(self, "clip", self.clip > 0, "more than 0")
+        expect(self, "features", self.features is None or self.features >= 1, "at least 1, or None")
+
+
+@register("cig")
+class CIG(Learner):
+    """Conditional information gain: an ensemble's disagreement above the noise, less what the last steps showed."""
+
+    Config = CIGConfig
+    config: CIGConfig
+    reference = "Joseph et al. 2026, CIG: Exploration via Conditional Information Gain (arXiv 2605.20878)"
+    episodic = True
+
+    noise: Tensor  # σ²d: squared error of the ensemble's mean, summed over features; 0 before the first update
+
+    def _build(self) -> None:
+        spaces, c = self.spaces, self.config
+        self.experience = Experience(spaces, self.rollout, "standard", clip=c.clip, warmup=c.warmup, frozen=False)
+        features = (128 if spaces.kind == "vector" else 512) if c.features is None else c.features
+        with seeded(self.generator):
+            self.encoder = random_encoder(spaces.input_shape, features, hidden=c.encoder_hidden, act=c.activation)
+            self.ensemble = StackedForward(features, spaces.action_width, hidden=c.hidden, members=c.members)
+        self.add_optimizer("ensemble", self.ensemble.parameters(), c.lr)
+        self.memory = EpisodicMemory(self.num_envs, c.prefix, (c.members * features,))
+        self.register_buffer("noise", torch.zeros(()))
+
+    # ---- collection ---------------------------------------------------------------------------------------
+    def _score(self, batch: Transitions) -> Tensor:
+        return self._walk(batch, self.memory.fork())
+
+    def _observe(self, batch: Transitions) -> None:
+        self._step(batch)
+
+    def _step(self, batch: Transitions) -> Tensor:
+        reward = self._walk(batch, self.memory)
+        self.experience.observe(batch)
+        return reward
+
+    def _walk(self, batch: Transitions, memory: EpisodicMemory) -> Tensor:
+        """Rewards of a block, (T, N); `memory` moves on through it."""
+        rewards = torch.zeros(batch.shape, device=batch.device)
+        if self.noise == 0:
+            return rewards
+        obs, action = batch.obs.flatten(0, 1), batch.action.flatten(0, 1)
+        rows = in_chunks(self._deviations, obs, action, chunk=self.experience.chunk).view(*batch.shape, -1)
+        done = batch.done & batch.valid
+        for t in range(batch.shape[0]):
+            before = memory.stored * memory.live.unsqueeze(2)
+            rewards[t] = conditional_gain(rows[t], before, self.noise)
+            memory.push(rows[t], batch.valid[t])
+            memory.clear(done[t])
+        return rewards
+
+    def _deviations(self, obs: Tensor, action: Tensor) -> Tensor:
+        phi = self.encoder(self.experience.input(obs))
+        return deviations(self.ensemble(phi, self.spaces.encode_action(action)))
+
+    # ---- learning -----------------------------------------------------------------------------------------
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
+        phi = self.experience.at_fresh(lambda rows: self.encoder(rows.x))
+        phi_next = self.experience.at_fresh(lambda rows: self.encoder(rows.x_next))
+
+        def loss(rows: Prepared) -> Tensor:
+            errors: Tensor = (self.ensemble(phi[rows.index], rows.code) - phi_next[rows.index]).square().mean(2)
+            return errors.sum(0)
+
+        value = self.fit("ensemble", loss, generator) / self.config.members
+        residual = self.experience.at_fresh(
+            lambda rows: mean_square(self.ensemble(phi[rows.index], rows.code).mean(0), phi_next[rows.index])
+        )
+        variance = residual.mean().clamp_min(LEAST_NOISE)
+        self.noise.copy_(variance * phi.shape[1])
+        self.memory.count.zero_()  # the rows are those of the ensemble before
+        return {"ensemble_loss": value, "noise_variance": variance}

@@ -1,0 +1,86 @@
+"""γ-Progress (Kim et al. 2020): how much better a model predicts than the exponential average of its own past weights.
+
+Both models see the same transition, so what cannot be learnt cancels in each sample. `lpm_slow` has the same idea; it
+compares logarithms of errors above a measured floor, and its copy follows once an update.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from lpm.bonuses._dynamics import MNIST, DynamicsConfig
+from lpm.bonuses._learner import Learner
+from lpm.bonuses._progress import _default_capacity
+from lpm.bonuses._settings import expect
+from lpm.bonuses.pointwise import progress
+from lpm.core.registry import register
+from lpm.core.transitions import Transitions
+from lpm.nn.experience import Experience, Prepared, successor
+from lpm.nn.seeding import seeded
+
+
+@dataclass(frozen=True)
+class GammaProgressConfig(DynamicsConfig):
+    """Settings of γ-Progress: those of its world model, of the average, and of the replay buffer."""
+
+    gamma: float = 0.99
+    """γ: what the old model keeps of its own weights at each gradient step of the new one. The old model is about
+    1 / (1 − γ) steps behind. Paper: a hyper-parameter of the environment."""
+    buffer_size: int | None = None
+    """Transitions that the world model is trained on, drawn evenly. None: 64 rollouts, but at most 65,536 or what
+    512 MiB hold. Paper: all of them."""
+    epochs: int = 3
+    """Gradient steps per update, as many as passes over the new transitions take; minibatches are drawn from the whole
+    buffer. Paper: steps on replayed minibatches as the agent acts."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect(self, "gamma", 0 < self.gamma < 1, "more than 0 and less than 1")
+        expect(self, "buffer_size", self.buffer_size is None or self.buffer_size >= 1, "at least 1, or None")
+
+
+@register("gamma_progress")
+class GammaProgress(Learner):
+    """Learning progress: the loss of a model with averaged past weights minus the present loss, on one transition."""
+
+    Config = GammaProgressConfig
+    config: GammaProgressConfig
+    reference = "Kim et al. 2020, Active World Model Learning with Progress Curiosity (arXiv 2007.07853)"
+    variants = MappingProxyType({"mnist": MNIST})
+
+    def _build(self) -> None:
+        spaces, config = self.spaces, self.config
+        capacity = _default_capacity(spaces, self.rollout) if config.buffer_size is None else config.buffer_size
+        self.experience: Experience = config.experience(spaces, max(capacity, self.rollout))
+        with seeded(self.generator):
+            self.new = config.build(spaces)
+        self.old = copy.deepcopy(self.new).requires_grad_(False)
+        self.add_optimizer("new", self.new.parameters(), config.lr)
+
+    def _score(self, batch: Transitions) -> Tensor:
+        return self.experience.each(self._progress, batch)
+
+    def _progress(self, rows: Prepared) -> Tensor:
+        inputs = successor(rows)
+        return progress(self.old.errors(*inputs), self.new.errors(*inputs), "linear")
+
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
+        c = self.config
+        steps = c.epochs * max(1, self.experience.buffer.fresh // c.batch_size)
+        batches = self.experience.replayed(c.batch_size, steps, generator)
+        # not the written-out regression: the old model follows after every step
+        loss = self.experience.fit(
+            lambda rows: self.new.errors(*successor(rows)), self.optimizer("new"), batches, self._follow
+        )
+        return {"dynamics_loss": loss}
+
+    @torch.no_grad()
+    def _follow(self) -> None:
+        """θ_old ← γ θ_old + (1 − γ) θ_new."""
+        for old, new in zip(self.old.parameters(), self.new.parameters(), strict=True):
+            old.lerp_(new, 1 - self.config.gamma)

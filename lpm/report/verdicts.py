@@ -1,0 +1,231 @@
+"""What reproduces and what does not: every claim and number of the paper once, and what would decide those left open.
+
+An experiment may have been run at several scales. Each claim and each number is judged at the largest one at which it
+was run; smaller ones stay in the tables of their own experiment.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from lpm.experiments.evidence import Claim
+from lpm.experiments.experiment import EXPERIMENTS, Experiment, load_experiment
+from lpm.experiments.training import TrainingExperiment
+from lpm.report.analysis import Analysis, Cell, ClaimResult
+from lpm.report.text import count_of, decimals, markdown_table, number, p_value
+
+SCALES = ("smoke", "", "desk", "long", "paper")
+"""From the smallest budget to the largest; runs of `lpm train` have none."""
+ORDER = ("holds", "contradicted", "undecided", "not run")
+RATES = {"atari": ("overhead", "atari"), "montezuma": ("overhead", "atari")}
+"""Experiments whose paper size has another network than their desk size, and where its speed was measured."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim of the paper with its verdict."""
+
+    experiment: str
+    claim: Claim
+    scale: str
+    """At which it was run; empty if it was not."""
+    result: ClaimResult
+    seeds: tuple[int, int]
+    budget: str
+    """What would decide it, in words; empty if it is decided."""
+
+
+def size_of(analysis: Analysis) -> int:
+    """Place of an analysis's scale in the order of budgets."""
+    scale = analysis.evidence.scale
+    return SCALES.index(scale) if scale in SCALES else 1
+
+
+def claims_once(analyses: Iterable[Analysis]) -> dict[tuple[str, Claim], tuple[Analysis, ClaimResult]]:
+    """(experiment, claim) to its result at the largest scale at which it was run, or not run at any."""
+    found: dict[tuple[str, Claim], tuple[Analysis, ClaimResult]] = {}
+    for analysis in sorted(analyses, key=size_of):
+        for result in analysis.claims:
+            key = analysis.evidence.name, result.claim
+            if key not in found or result.verdict != "not run":
+                found[key] = analysis, result
+    return found
+
+
+def numbers_once(analyses: Iterable[Analysis]) -> dict[tuple[str, str, str, str], Cell]:
+    """(experiment, metric, condition, method) to our cell beside the paper's number, at the largest scale."""
+    return {
+        (analysis.evidence.name, *key): cell
+        for analysis in sorted(analyses, key=size_of)
+        for key, cell in analysis.cells.items()
+        if cell.verdict != "no number"
+    }
+
+
+def judge(analyses: Sequence[Analysis]) -> list[Judged]:
+    """Every claim of every experiment, those that were not run included."""
+    found = claims_once(analyses)
+    judged = []
+    for name in EXPERIMENTS:
+        experiment = load_experiment(name)
+        for claim in experiment.claims:
+            analysis, result = found.get((name, claim), (None, ClaimResult(claim, "not run", "no runs")))
+            ran = analysis is not None and result.verdict != "not run"
+            if not ran:
+                missing = [experiment.methods[method].label for method in _missing(claim, analysis)]
+                result = replace(result, why=f"no runs of {' and '.join(missing)}")
+            judged.append(
+                Judged(
+                    name,
+                    claim,
+                    analysis.evidence.scale if analysis is not None and ran else "",
+                    result,
+                    analysis.seeds_of(claim) if analysis is not None else (0, 0),
+                    _budget(experiment, claim, result, analysis, analyses),
+                )
+            )
+    return judged
+
+
+def _missing(claim: Claim, analysis: Analysis | None) -> list[str]:
+    """Methods of a claim without runs."""
+    seeds = (0, 0) if analysis is None else analysis.seeds_of(claim)
+    return [method for method, n in zip((claim.better, claim.worse), seeds, strict=True) if not n]
+
+
+def _budget(
+    experiment: Experiment, claim: Claim, result: ClaimResult, analysis: Analysis | None, analyses: Sequence[Analysis]
+) -> str:
+    """What would decide an open claim."""
+    if result.verdict == "not run":
+        missing = " ".join(_missing(claim, analysis))
+        command = f"`lpm reproduce {experiment.name} --methods {missing} --conditions {claim.condition}`"
+        cost = paper_days(experiment, {claim.better, claim.worse}, analyses)
+        return f"{command}; the paper's own budget: {cost}" if cost else command
+    if result.verdict != "undecided" or analysis is None:
+        return ""
+    if result.needed is None:
+        cost = paper_days(experiment, {claim.better, claim.worse}, analyses) if experiment.name in RATES else ""
+        return f"the paper's own budget: {cost}" if cost else "no affordable number of seeds"
+    text = f"{result.needed:,} seeds each"
+    seconds, have = analysis.evidence.seconds, analysis.seeds_of(claim)
+    known = [seconds.get(method) for method in (claim.better, claim.worse)]
+    if any(cost is None for cost in known):
+        return text
+    more = sum(cost * max(result.needed - n, 0) for cost, n in zip(known, have, strict=True) if cost is not None)
+    return f"{text}: {duration(more)} more" if more else text
+
+
+def paper_days(experiment: Experiment, methods: Iterable[str], analyses: Sequence[Analysis]) -> str:
+    """Processor time of one condition at the paper's size for these methods, from speeds measured here; or nothing."""
+    if not isinstance(experiment, TrainingExperiment) or "paper" not in experiment.sizes:
+        return ""
+    size = experiment.sizes["paper"]
+    speeds = [speed_of(experiment, method, analyses) for method in methods]
+    if any(speed is None for speed in speeds):
+        return ""
+    runs = count_of(size.seeds * len(speeds), "run")
+    spent = duration(sum(size.seeds * size.steps / speed for speed in speeds if speed))
+    return f"{runs} of {size.steps:,} steps, {spent} of one core"
+
+
+def speed_of(experiment: TrainingExperiment, method: str, analyses: Sequence[Analysis]) -> float | None:
+    """Steps per second of one core: of the paper's network where that was measured, else of the largest run here."""
+    if experiment.name in RATES:
+        name, condition = RATES[experiment.name]
+        # the variant on random features costs what RND does, and a little more
+        bonus = "rnd" if experiment.methods[method].fields.get("variant") == "release-montezuma" else method
+        for analysis in sorted(analyses, key=size_of, reverse=True):
+            cell = analysis.cells.get(("steps_per_second", condition, bonus))
+            if analysis.evidence.name == name and cell is not None:
+                return cell.summary.mean
+        return None
+    for analysis in sorted(analyses, key=size_of, reverse=True):
+        seconds = analysis.evidence.seconds.get(method)
+        if analysis.evidence.name == experiment.name and seconds:
+            return experiment.sizes[analysis.evidence.scale].steps / seconds
+    return None
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it.
+
+    >>> duration(40), duration(5400), duration(200_000), duration(4e9)
+    ('1 minute', '1.5 hours', '2.3 days', '127 years')
+    """
+    for unit, size in (("year", 365 * 86_400), ("day", 86_400), ("hour", 3_600)):
+        if seconds >= size:
+            amount = seconds / size
+            return f"{amount:,.0f} {unit}s" if amount >= 10 else f"{amount:.1f} {unit}s"
+    return count_of(max(round(seconds / 60), 1), "minute")
+
+
+# ---- as Markdown ----------------------------------------------------------------------------------------------
+def summary(analyses: Sequence[Analysis]) -> str:
+    """Two sentences: how many claims and how many numbers have which verdict."""
+    claims = Counter[str](judged.result.verdict for judged in judge(analyses))
+    numbers = Counter[str](cell.verdict for cell in numbers_once(analyses).values())
+    said = {
+        "holds": "hold",
+        "contradicted": "are contradicted",
+        "undecided": "are undecided",
+        "not run": "were not run",
+    }
+    first = ", ".join(f"{claims[verdict]} {said[verdict]}" for verdict in ORDER)
+    kinds = ("reproduced", "not reproduced", "undecided")
+    second = ", ".join(f"{numbers[kind]} are {kind}" for kind in kinds)
+    return f"Of the paper's {sum(claims.values())} claims, {first}. Of its {sum(numbers.values())} numbers, {second}.\n"
+
+
+def claims_table(analyses: Sequence[Analysis], name: str) -> str:
+    """The claims of one experiment: verdict, difference, reason, and what would decide those left open."""
+    rows = []
+    for judged in judge(analyses):
+        if judged.experiment != name:
+            continue
+        result, (first, second) = judged.result, judged.seeds
+        shown = "–"
+        if result.difference is not None and result.corrected is not None:
+            sign = "+" if result.difference > 0 else ""
+            places = decimals(None, result.difference)
+            p = f"p {_p(result.corrected)}"
+            if result.verdict == "contradicted" and result.reverse is not None:
+                p = f"opposite: p {_p(result.reverse)}"
+            shown = f"{sign}{number(result.difference, places)}, {p}"
+        where = f"{judged.scale}, {first} and {second} seeds" if judged.scale else "–"
+        reason = result.why.split(";")[0]
+        rows.append(
+            (judged.claim.text, f"**{result.verdict}**", where, shown, reason, judged.budget or "–")
+        )  # fmt: skip
+    head = ("the paper says", "verdict", "run at", "difference, corrected p", "why", "what would decide it")
+    return markdown_table(head, rows)
+
+
+def _p(p: float) -> str:
+    text = p_value(p)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def cost_table(analyses: Sequence[Analysis]) -> str:
+    """What the claims of each experiment cost at the paper's own size, from speeds measured here."""
+    rows = []
+    for name in EXPERIMENTS:
+        experiment = load_experiment(name)
+        if not isinstance(experiment, TrainingExperiment) or not experiment.claims:
+            continue
+        size = experiment.sizes["paper"]
+        methods = sorted({m for claim in experiment.claims for m in (claim.better, claim.worse)})
+        conditions = {claim.condition for claim in experiment.claims}
+        speeds = {m: speed_of(experiment, m, analyses) for m in methods}
+        measured = {m: speed for m, speed in speeds.items() if speed}
+        runs = size.seeds * len(conditions)
+        spent = sum(runs * size.steps / speed for speed in measured.values())
+        unknown = [experiment.methods[m].label for m in methods if m not in measured]
+        shown = duration(spent) if measured else "–"
+        note = f"without {', '.join(unknown)}: not measured" if unknown else ""
+        speed = f"{min(measured.values()):,.0f} to {max(measured.values()):,.0f}" if measured else "–"
+        rows.append((name, f"{size.steps:,}", str(runs * len(methods)), speed, shown, note))
+    head = ("experiment", "steps a run", "runs", "steps per second", "one core", "")
+    return markdown_table(head, rows)

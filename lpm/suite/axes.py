@@ -1,0 +1,165 @@
+"""From the runs of a bonus and of the two references to the axes of its card, and to one total.
+
+A condition is scored by (x - random) / (oracle - random): 0 is what uniform random actions reach there, 1 what the same
+agent reaches when it is paid for visits to the environment's true cells. The score is above -1 wherever random actions
+stay below half of the oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpm.suite.worlds import CLEAN, WORLDS
+
+Floats = NDArray[np.float64]
+Cell = tuple[str, str]
+"""World and condition."""
+RESAMPLES = 2_000
+LEVEL = 0.95
+
+AXES: Mapping[str, str] = {
+    "clean": "coverage without noise",
+    "noisy": "coverage under noise",
+    "focus": "steps not wasted on noise",
+    "unpaid": "noise not paid after learning",
+    "first": "first visits paid more",
+    "task": "reward of the task",
+    "steady": "worst seed",
+}
+"""Axis to its words, in the order of the card."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What the runs of one method measured, seed by seed."""
+
+    seeds: tuple[int, ...]
+    cells: Mapping[Cell, Mapping[str, Floats]]
+    """World and condition to metric to one number a seed."""
+    arms: Floats = field(default_factory=lambda: np.zeros(0))
+    """What is still paid for noise in the two arms, as a share of the first pay, one number a seed."""
+
+    def picked(self, order: NDArray[np.int64]) -> Runs:
+        """With these places in the list of seeds instead."""
+        cells = {cell: {m: values[order] for m, values in metrics.items()} for cell, metrics in self.cells.items()}
+        return Runs(self.seeds, cells, self.arms[order] if len(self.arms) else self.arms)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its interval over seeds."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Everything that is computed from three sets of runs."""
+
+    total: Estimate
+    axes: Mapping[str, Estimate]
+    worlds: Mapping[str, Estimate]
+    families: Mapping[str, Estimate]
+    conditions: Mapping[Cell, Estimate]
+
+
+def score(own: Runs, random: Runs, oracle: Runs) -> Scores:
+    """Values from all seeds; intervals by drawing seeds again, of the bonus and of both references."""
+    value = _measure(own, random, oracle)
+    rng = np.random.default_rng(0)
+    draws: dict[tuple[str, object], list[float]] = {key: [] for key in value}
+    for _ in range(RESAMPLES):
+        again = [runs.picked(rng.integers(len(runs.seeds), size=len(runs.seeds))) for runs in (own, random, oracle)]
+        for key, drawn in _measure(*again).items():
+            draws[key].append(drawn)
+
+    def estimates(kind: str) -> dict[object, Estimate]:
+        return {key[1]: _estimate(value[key], draws[key]) for key in value if key[0] == kind}
+
+    found: dict[str, Mapping[object, Estimate]] = {
+        kind: estimates(kind) for kind in ("total", "axes", "worlds", "families", "conditions")
+    }
+    return Scores(found.pop("total")[""], **found)  # type: ignore[arg-type]
+
+
+def _estimate(value: float, draws: list[float]) -> Estimate:
+    edge = 50 * (1 - LEVEL)
+    finite = [draw for draw in draws if np.isfinite(draw)]
+    if not finite or not np.isfinite(value):
+        return Estimate(value, value, value)
+    low, high = np.percentile(finite, (edge, 100 - edge))
+    return Estimate(value, float(low), float(high))
+
+
+def _measure(own: Runs, random: Runs, oracle: Runs) -> dict[tuple[str, object], float]:
+    """(kind, name) to value, without intervals."""
+    by_seed = {cell: _normalised(cell, WORLDS[cell[0]].metric, own, random, oracle) for cell in own.cells}
+    means = {cell: float(values.mean()) for cell, values in by_seed.items()}
+    coverage = {cell: mean for cell, mean in means.items() if WORLDS[cell[0]].metric == "cells"}
+    names = list(dict.fromkeys(world for world, _ in means))
+    worlds = {world: world_score([means[cell] for cell in means if cell[0] == world]) for world in names}
+    families: dict[str, list[float]] = {}
+    for (_, condition), mean in coverage.items():
+        families.setdefault(condition, []).append(mean)
+    watched = [cell for cell in own.cells if cell[1] in WORLDS[cell[0]].watched]
+    axes = {
+        "clean": _mean([mean for (_, condition), mean in coverage.items() if condition == CLEAN]),
+        "noisy": _by_world({cell: mean for cell, mean in coverage.items() if cell[1] != CLEAN}),
+        "focus": _mean([float(_normalised(cell, "noise_share", own, random, oracle).mean()) for cell in watched]),
+        "unpaid": float(1 - own.arms.mean()) if len(own.arms) else float("nan"),
+        "first": _mean([float(np.nanmean(own.cells[cell]["first_visits"])) for cell in coverage if cell[1] == CLEAN]),
+        "task": _by_world({cell: mean for cell, mean in means.items() if cell not in coverage}),
+        "steady": _steady(by_seed),
+    }
+    return {
+        ("total", ""): _mean(list(worlds.values())),
+        **{("axes", name): value for name, value in axes.items()},
+        **{("worlds", name): value for name, value in worlds.items()},
+        **{("families", name): _mean(values) for name, values in families.items()},
+        **{("conditions", cell): value for cell, value in means.items()},
+    }
+
+
+def world_score(conditions: list[float]) -> float:
+    """Half the mean over a world's conditions, half the mean over the worst third of them.
+
+    >>> world_score([1.0, 1.0, 0.4])
+    0.6
+    """
+    known = sorted(value for value in conditions if np.isfinite(value))
+    return round(0.5 * _mean(known) + 0.5 * _mean(known[: ceil(len(known) / 3)]), 12)
+
+
+def _normalised(cell: Cell, metric: str, own: Runs, random: Runs, oracle: Runs) -> Floats:
+    """One score a seed; NaN where the references are not apart."""
+    low, high = (float(reference.cells[cell][metric].mean()) for reference in (random, oracle))
+    values = own.cells[cell][metric]
+    return (values - low) / (high - low) if abs(high - low) > 1e-9 else np.full(len(values), np.nan)
+
+
+def _by_world(cells: Mapping[Cell, float]) -> float:
+    """The mean over worlds of the mean over each one's conditions: a world with many families counts once."""
+    worlds = dict.fromkeys(world for world, _ in cells)
+    return _mean([_mean([mean for cell, mean in cells.items() if cell[0] == world]) for world in worlds])
+
+
+def _steady(by_seed: Mapping[Cell, Floats]) -> float:
+    """The least, over seeds, of the mean over worlds of the mean over conditions."""
+    known = {cell: values for cell, values in by_seed.items() if np.isfinite(values).all()}
+    rows = [
+        np.mean([v for cell, v in known.items() if cell[0] == world], axis=0)
+        for world in dict.fromkeys(w for w, _ in known)
+    ]
+    return float(np.min(np.mean(rows, axis=0))) if rows else float("nan")
+
+
+def _mean(values: list[float]) -> float:
+    known = [value for value in values if np.isfinite(value)]
+    return float(np.mean(known)) if known else float("nan")

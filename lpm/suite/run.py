@@ -1,0 +1,98 @@
+"""The runs of the suite: which there are, how each is done, and what was measured in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lpm.core.check import IntrinsicCheckError, check_intrinsic
+from lpm.core.registry import make
+from lpm.experiments import two_arms
+from lpm.experiments.experiment import Method, folder_name
+from lpm.experiments.methods import parse_method
+from lpm.experiments.training import run_training
+from lpm.suite.axes import Cell, Floats, Runs
+from lpm.suite.worlds import VERSION, WORLDS
+from lpm.sweeps import Job, Result, Tick
+
+ARMS = "two-arms"
+UPDATES = {"smoke": 30, "desk": 200}
+"""Of the two arms."""
+METRICS = ("cells", "noise_share", "success", "first_visits")
+
+
+def conditions(scale: str) -> list[Cell]:
+    """Every world and condition of a scale."""
+    return [(name, c) for name, world in WORLDS.items() for c in world.experiment.default_conditions(scale)]
+
+
+def check(name: str, method: Method) -> None:
+    """Hold the bonus against the contract before anything is run; a ValueError names the rule that it breaks."""
+    try:
+        check_intrinsic(partial(make, method.bonus, **method.fields))
+    except IntrinsicCheckError as problem:
+        raise ValueError(f"{name} breaks the contract of bonuses, {problem}") from None
+
+
+def jobs_of(name: str, scale: str, seeds: Sequence[int], out: Path, worlds: Sequence[str] | None = None) -> list[Job]:
+    """All runs of one method, or those in some worlds: conditions and, for a bonus, the two arms."""
+    method, jobs = parse_method(name), []
+    for seed in seeds:
+        for world, condition in conditions(scale):
+            if worlds and world not in worlds:
+                continue
+            job = WORLDS[world].experiment.opened([name]).job(scale, condition, name, seed, out)
+            path = out / "runs" / world / condition / folder_name(name) / job.path.name
+            settings = {"suite": VERSION, **job.settings}
+            jobs.append(replace(job, name=f"{name}, {world} {condition}, seed {seed}", path=path, settings=settings))
+        if method.policy == "learnt":
+            arms = {"suite": VERSION, "experiment": ARMS, "method": method.bonus, "fields": dict(method.fields)}
+            arms |= {"seed": seed, "updates": UPDATES[scale]}
+            path = out / "runs" / ARMS / folder_name(name) / f"seed_{seed}.json"
+            jobs.append(Job(f"{name}, two arms, seed {seed}", path, arms, UPDATES[scale]))
+    return jobs
+
+
+def run_job(task: Any, tick: Tick, scratch: Path) -> Result:
+    """Do one of them."""
+    return two_arms.run_job(task, tick, scratch) if isinstance(task, dict) else run_training(task, tick, scratch)
+
+
+def measured(results: Sequence[Result], scale: str) -> Runs:
+    """The runs of one method as numbers; a seed counts only if all of its runs are there."""
+    arms: dict[int, float] = {}
+    found: dict[int, dict[Cell, dict[str, float]]] = {}
+    wanted = conditions(scale)
+    for result in results:
+        settings = result["settings"]
+        if settings["experiment"] == ARMS:
+            arms[settings["seed"]] = still_paid(result["curves"])
+            continue
+        world = settings["experiment"].removeprefix("suite-")
+        numbers = {"first_visits": np.nan, **WORLDS[world].experiment.scored(result)}
+        numbers["bonus_share"] = result["time_shares"]["bonus"]
+        numbers["seconds"] = result["seconds"]
+        found.setdefault(settings["seed"], {})[world, settings["condition"]] = numbers
+    seeds = tuple(sorted(seed for seed, cells in found.items() if set(wanted) <= set(cells)))
+    if not seeds:
+        raise ValueError("expected at least one seed with a run in every world and condition, got none")
+
+    def column(cell: Cell, metric: str) -> Floats:
+        return np.array([found[seed][cell][metric] for seed in seeds])
+
+    cells = {cell: {m: column(cell, m) for m in (*METRICS, "bonus_share", "seconds")} for cell in wanted}
+    return Runs(seeds, cells, np.array([arms[seed] for seed in seeds if seed in arms]))
+
+
+def still_paid(curves: Mapping[str, Any]) -> float:
+    """What the noise arm pays in the end, as a share of the first pay of either arm: from 0 to 1.
+
+    Noise that costs is not paid for, and a bonus that never paid anything pays nothing for noise.
+    """
+    first = max(abs(next((v for v in curves[arm] if v != 0), 0.0)) for arm in ("learnable", "noise"))
+    return float(np.clip(np.mean(curves["noise"][-10:]) / first, 0, 1)) if first > 0 else 0.0

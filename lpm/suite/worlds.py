@@ -1,0 +1,178 @@
+"""The worlds of the suite and their conditions: what is run, at each scale, for every bonus alike.
+
+Decided once, on the two references and nothing else: in every world uniform random actions stay below half of what the
+oracle reaches. The agent is that of MountainCar's table; bonuses have their library defaults in every world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lpm.agents.ppo import PRESETS
+from lpm.core.mixer import MixerConfig
+from lpm.experiments.experiment import Method
+from lpm.experiments.training import Condition, Scale, TrainingExperiment, average
+from lpm.runs.config import AgentConfig
+
+VERSION = 1
+"""Of the suite. It changes whenever a world, a condition, the agent or a score does: cards do not mix."""
+CLEAN = "clean"
+SEEDS = {"smoke": 2, "desk": 5}
+REFERENCES: Mapping[str, Method] = {
+    "random": Method("Random actions", "none", policy="uniform"),
+    "oracle": Method("Oracle count", "none", policy="oracle"),
+}
+"""0 and 1 of every axis."""
+
+
+@dataclass(frozen=True)
+class World:
+    """An environment with a way to score it."""
+
+    label: str
+    experiment: TrainingExperiment
+    """Its runs; the conditions are `CLEAN` and families of noise."""
+    watched: tuple[str, ...] = ()
+    """Families whose noise the agent chooses to watch: steps spent on it are wasted."""
+    metric: str = "cells"
+    """What is normalised: "cells" visited, or "success" in a task."""
+
+
+def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
+    """What a run is scored by: cells, steps on noise, success over the whole run, how first visits are paid."""
+    means = {**average(curves, "noise_share"), **average(curves, "success"), **average(curves, "first_visits")}
+    return {"cells": float(np.count_nonzero(visits)), "noise_share": 0.0, "success": 0.0, **means}
+
+
+def _world(
+    name: str,
+    label: str,
+    env_id: str,
+    families: Mapping[str, tuple[str, Mapping[str, Any]]],
+    steps: int,
+    agent: AgentConfig,
+    env: Mapping[str, Any],
+    *,
+    smoke: tuple[str, ...],
+    smoke_steps: int,
+    watched: tuple[str, ...] = (),
+    metric: str = "cells",
+    mixer: MixerConfig | None = None,
+) -> World:
+    experiment = TrainingExperiment(
+        name=f"suite-{name}",
+        title=label,
+        place=f"suite, version {VERSION}",
+        about=(),
+        env_id=env_id,
+        algo="ppo",
+        variants={family: Condition(words, settings) for family, (words, settings) in families.items()},
+        methods=REFERENCES,
+        sizes={
+            "smoke": Scale(smoke_steps, SEEDS["smoke"], agent, (), smoke, env),
+            "desk": Scale(steps, SEEDS["desk"], agent, (), None, env),
+        },
+        metrics={"cells": "cells visited", "noise_share": "share of steps on the noise", "success": "success"},
+        score=score,
+        mixer=mixer or MixerConfig(),
+    )
+    return World(label, experiment, watched, metric)
+
+
+_CAR = replace(PRESETS["noisy"], num_envs=8, rollout_steps=128)
+_ROOMS = replace(PRESETS["noisy"], num_envs=16, rollout_steps=128)
+_MAZE = replace(PRESETS["noisy"], num_envs=8, rollout_steps=64, epochs=3)
+
+
+def _families(*names: str, clean: str = "none") -> dict[str, tuple[str, Mapping[str, Any]]]:
+    return {CLEAN: ("no noise", {"noise": clean}), **{name: (LABELS[name], {"noise": name}) for name in names}}
+
+
+LABELS: Mapping[str, str] = {
+    CLEAN: "no noise",
+    "action": "noise action",
+    "photographs": "photographs",
+    "wall": "noise wall",
+    "video": "video",
+    "sequence": "sequence action",
+    "half": "half noise",
+    "part": "part noise",
+    "small": "small noise",
+    "place": "noise by place",
+    "room": "noisy rooms",
+    "sticky": "sticky actions",
+    "dynamics": "mirrored rooms",
+    "doors": "doors of chance",
+}
+"""Condition to its words in tables; every condition is one of these."""
+
+WORLDS: Mapping[str, World] = {
+    "car": _world(
+        "car",
+        "MountainCar",
+        "lpm/MountainCar-v0",
+        # without noise the second action still freezes the car: the price of idling is in both
+        {CLEAN: ("no noise", {"noise": "idle"}), "action": ("noise action", {"noise": True})},
+        30_720,
+        _CAR,
+        {},
+        smoke=(CLEAN, "action"),
+        smoke_steps=4_096,
+        watched=("action",),
+    ),
+    "rooms": _world(
+        "rooms",
+        "Rooms, position",
+        "lpm/Rooms-v0",
+        _families("action", "sequence", "video", "half", "small", "place", "room", "sticky", "dynamics", "doors"),
+        40_960,
+        _ROOMS,
+        {"num_rooms": 6, "max_episode_steps": 400},
+        smoke=(CLEAN, "action", "half"),
+        smoke_steps=4_096,
+        watched=("action", "sequence"),
+    ),
+    "onehot": _world(
+        "onehot",
+        "Rooms, one-hot",
+        "lpm/Rooms-v0",
+        _families("action", "half"),
+        40_960,
+        _ROOMS,
+        {"num_rooms": 6, "max_episode_steps": 400, "observation": "onehot"},
+        smoke=(CLEAN,),
+        smoke_steps=4_096,
+        watched=("action",),
+    ),
+    "maze": _world(
+        "maze",
+        "Maze, pixels",
+        "lpm/NoisyMaze-v0",
+        _families("photographs", "wall", "small"),
+        8_192,
+        _MAZE,
+        {"width": 48, "height": 36, "threads": 1, "max_steps": 300},
+        smoke=(CLEAN,),
+        smoke_steps=1_024,
+        watched=("photographs",),
+    ),
+    "task": _world(
+        "task",
+        "Task: a goal far away",
+        "lpm/Rooms-v0",
+        _families("action"),
+        40_960,
+        _ROOMS,
+        {"num_rooms": 4, "max_episode_steps": 300, "goal": True},
+        smoke=(CLEAN,),
+        smoke_steps=4_096,
+        watched=("action",),
+        metric="success",
+        mixer=MixerConfig(weight=0.1),
+    ),
+}

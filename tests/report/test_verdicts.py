@@ -1,0 +1,149 @@
+"""Every claim once, what would decide it, and tables that say when runs diverged or are missing."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from lpm.experiments.evidence import Evidence, Score
+from lpm.experiments.experiment import EXPERIMENTS, load_experiment
+from lpm.report.analysis import Analysis, analyse
+from lpm.report.export import markdown_scores, scores_csv
+from lpm.report.html import page
+from lpm.report.pages import write_pages
+from lpm.report.ranking import reasons
+from lpm.report.verdicts import claims_once, claims_table, cost_table, judge, summary
+
+
+def maze(scale: str, shift: float = 0.0, methods: tuple[str, ...] = ("lpm", "rnd"), seeds: int = 8) -> Evidence:
+    """Made up: LPM ahead of the others by `shift`, with the noise wall."""
+    experiment = load_experiment("maze")
+    labels = {m: experiment.methods[m].label for m in methods}
+    scores = []
+    for i, method in enumerate(methods):
+        values = {s: 500.0 + 20 * s + shift * (method == "lpm") + 7 * (s * (i + 3) % 5) for s in range(seeds)}
+        scores.append(Score("state", "cells", method, values))
+    return Evidence(
+        "maze", "Maze", "Figure 3", (), scale, labels, {"state": "noise wall"}, {"cells": "cells"},
+        scores=tuple(scores), claims=experiment.claims, seconds=dict.fromkeys(methods, 60.0),
+    )  # fmt: skip
+
+
+def test_every_claim_of_the_paper_is_there_even_without_runs():
+    judged = judge([])
+    assert len(judged) == sum(len(load_experiment(name).claims) for name in EXPERIMENTS)
+    assert {j.result.verdict for j in judged} == {"not run"}
+    assert summary([]).startswith(f"Of the paper's {len(judged)} claims, 0 hold")
+    assert cost_table([]).count("not measured") == sum("–" in row for row in cost_table([]).splitlines()[2:])
+
+
+def test_the_largest_scale_at_which_a_claim_was_run_counts():
+    desk, long = analyse(maze("desk", -400.0, ("lpm", "rnd", "ama"))), analyse(maze("long", 400.0))
+    for given in ([desk, long], [long, desk]):
+        found = {
+            (c.worse, c.condition): a.evidence.scale for (_, c), (a, r) in claims_once(given).items() if r.corrected
+        }
+        assert found == {("rnd", "state"): "long", ("ama", "state"): "desk"}
+        verdicts = {j.claim.worse: j for j in judge(given) if j.scale}
+        assert (verdicts["rnd"].result.verdict, verdicts["rnd"].scale) == ("holds", "long")
+        assert (verdicts["ama"].result.verdict, verdicts["ama"].scale) == ("contradicted", "desk")
+    assert "opposite: p " in claims_table([desk], "maze")
+    # the page counts each claim once
+    total = len(load_experiment("maze").claims)
+    assert f"<small>of {total}</small></b>of the paper" in page([desk, long])
+
+
+def test_an_open_claim_names_seeds_and_time():
+    (rnd,) = (j for j in judge([analyse(maze("desk", 8.0))]) if j.scale)
+    assert rnd.result.verdict == "undecided"
+    assert rnd.result.needed is not None
+    assert rnd.result.needed > 8
+    assert rnd.budget.startswith(f"{rnd.result.needed:,} seeds each: ")
+    assert "% power" in rnd.result.why
+    table = claims_table([analyse(maze("desk", 8.0))], "maze")
+    assert rnd.budget in table
+    assert "no runs of" in table
+
+
+def test_what_the_papers_budget_costs_follows_from_the_speed():
+    # 10 runs of 50,000 steps for each of the two methods and both conditions, at 10,000 steps a minute
+    rows = cost_table([analyse(maze("desk"))]).splitlines()
+    (row,) = (row for row in rows if row.startswith("| maze |"))
+    assert "| 50,000 | 100 | 167 to 167 | 3.3 hours |" in row
+    assert "without AMA, Ensemble, EDT (ETD): not measured" in row
+
+
+def test_one_scale_of_an_experiment_is_ranked():
+    desk, long = analyse(maze("desk", methods=("lpm", "rnd", "ama"))), analyse(maze("long"))
+    assert reasons([desk, long]) == ["", "at the long scale: the desk scale has more methods"]
+    assert reasons([analyse(maze("desk")), long])[1] == ""
+
+
+# ---- diverged and unfinished ----------------------------------------------------------------------------------
+def stored(folder: Path, method: str, seed: int, **more: object) -> None:
+    """A result of the lava experiment as a file, made up."""
+    job = load_experiment("lava").job("desk", "s9n1", method, seed, folder)
+    curves = {"step": [300_000, 600_000], "success": [0.1, 0.5 + 0.01 * seed], "return": [0.1, 0.4]}
+    result = {"format": 1, "settings": job.settings, "curves": curves, "seconds": 60.0, "versions": {}, **more}
+    job.path.parent.mkdir(parents=True, exist_ok=True)
+    job.path.write_text(json.dumps(result))
+
+
+def analysed(folder: Path) -> Analysis:
+    (analysis,) = write_pages([folder], folder / "index.html").analyses
+    return analysis
+
+
+def test_a_diverged_run_is_counted_and_named(tmp_path: Path):
+    for seed in range(3):
+        stored(tmp_path, "lpm", seed)
+    reached = {"step": [300_000], "success": [0.2], "return": [0.1]}
+    stored(tmp_path, "lpm", 3, curves=reached, diverged="policy (value loss) is nan at step 400,000")
+    analysis = analysed(tmp_path)
+    cell = analysis.cells["success", "s9n1", "lpm"]
+    assert cell.summary.n == 4
+    assert cell.score.values[3] == 0.2
+    assert cell.score.diverged == (3,)
+    assert [w for w in analysis.warnings if "seed 3: diverged: policy (value loss) is nan" in w]
+    assert "(1 of 4 diverged)" in markdown_scores(analysis, "success")
+    assert "1 diverged" in (tmp_path / "index.html").read_text()
+    assert ",1,0:" in scores_csv(analysis)
+
+
+def test_a_table_of_an_unfinished_sweep_says_so(tmp_path: Path):
+    for seed in range(2):
+        stored(tmp_path, "lpm", seed)
+    for seed in range(5):
+        stored(tmp_path, "none", seed)
+    analysis = analysed(tmp_path)
+    said = analysis.evidence.unfinished
+    methods = load_experiment("lava").default_methods("desk")
+    assert said.startswith(f"Part of the desk scale: 7 of {5 * len(methods)} runs. No runs of LGN; ")
+    assert said.endswith("Fewer than 5 seeds: LPM in 9 × 9, one crossing (2).")
+    assert said in markdown_scores(analysis, "success")
+    assert "7 of" in (tmp_path / "index.html").read_text()
+
+
+def test_a_finished_sweep_says_nothing(tmp_path: Path):
+    for method in load_experiment("lava").default_methods("desk"):
+        for seed in range(5):
+            stored(tmp_path, method, seed)
+    assert analysed(tmp_path).evidence.unfinished == ""
+
+
+def test_counts_are_of_the_verdicts():
+    judged = judge([analyse(maze("long", 400.0))])
+    counts = Counter(j.result.verdict for j in judged)
+    assert counts["holds"] == 1
+    assert f"{counts['holds']} hold, 0 are contradicted" in summary([analyse(maze("long", 400.0))])
+
+
+@pytest.mark.parametrize("scale", ["smoke"])
+def test_smoke_runs_ask_for_no_seeds(scale: str):
+    evidence = dataclasses.replace(maze(scale), claims=load_experiment("maze").claims)
+    results = [r for r in analyse(evidence).claims if r.verdict != "not run"]
+    assert {(r.verdict, r.needed) for r in results} == {("undecided", None)}

@@ -1,0 +1,426 @@
+"""What a stranger's file can do to each reader: be refused with a sentence that names it, and nothing else."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from hostile import ATTACKS, FITTING_ONLY, Bomb, attacks, put_together, taken_apart
+
+import lpm
+import lpm.envs
+from lpm import state_file
+from lpm.adapters.gymnasium import IntrinsicVectorReward
+from lpm.agents import PPOConfig
+from lpm.cli import main
+from lpm.envs.noise_sources import folder_images
+from lpm.files import open_regular, parse_json, read_regular
+from lpm.runs import CheckpointError, RunConfig, TrainOptions, train
+from lpm.runs.checkpoint import checkpoints
+from lpm.state_tree import StateError, check_like
+from lpm.sweeps import Job, load_result
+
+CONFIG = RunConfig(
+    "lpm/MountainCar-v0", bonus="rnd", steps=64, device="cpu", agent=PPOConfig(num_envs=2, rollout_steps=16)
+)
+REFUSED = (StateError, CheckpointError, ValueError)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that ended after 64 steps."""
+    out = tmp_path_factory.mktemp("runs") / "run"
+    train(CONFIG, out, TrainOptions(tensorboard=False), say=lambda line: None)
+    return out
+
+
+@pytest.fixture
+def wrapped() -> Iterator[IntrinsicVectorReward]:
+    envs = gymnasium.make_vec("lpm/MountainCar-v0", num_envs=2)
+    bonus = lpm.make("rnd", lpm.Spaces.of(envs), num_envs=2, rollout_steps=4, seed=1)
+    yield IntrinsicVectorReward(envs, bonus)
+    envs.close()
+
+
+# ---- readers: each takes a way to spoil a good file and reads what comes of it ------------------------------------
+Spoil = Callable[[Path], Path]
+
+
+def read_own_loop(spoil: Spoil, tmp_path: Path, wrapped: IntrinsicVectorReward, run: Path) -> None:
+    bonus = wrapped.bonus
+    lpm.save_state(bonus.state_dict(), tmp_path / "bonus.safetensors")
+    state = lpm.load_state(spoil(tmp_path / "bonus.safetensors"))
+    check_like(bonus.state_dict(), state, str(tmp_path / "bonus.safetensors"))
+
+
+def read_adapter(spoil: Spoil, tmp_path: Path, wrapped: IntrinsicVectorReward, run: Path) -> None:
+    wrapped.save(tmp_path / "bonus.safetensors")
+    before = copy.deepcopy(wrapped.state_dict())
+    try:
+        wrapped.load(spoil(tmp_path / "bonus.safetensors"))
+    finally:
+        assert_equal(before, wrapped.state_dict())
+
+
+def read_checkpoint(spoil: Spoil, tmp_path: Path, wrapped: IntrinsicVectorReward, run: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(run, out)
+    (newest,) = checkpoints(out / "checkpoints")
+    bad = spoil(newest)
+    if bad.is_file() and not bad.is_symlink():
+        # under the name that belongs to its content, so that the name gives nothing away
+        with bad.open("rb") as stream:
+            length = min(int.from_bytes(stream.read(8), "little"), 2**24)
+            checksum = hashlib.sha256(stream.read(length)).hexdigest()[:16]
+        bad.rename(newest.with_name(f"step-{64:012d}-{checksum}.safetensors"))
+    train(CONFIG, out, TrainOptions(tensorboard=False), resume=True, say=lambda line: None)
+
+
+READERS = {"own loop": read_own_loop, "adapter": read_adapter, "checkpoint": read_checkpoint}
+
+
+def assert_equal(before: Any, after: Any) -> None:
+    if isinstance(before, dict):
+        assert before.keys() == after.keys()
+        for key in before:
+            assert_equal(before[key], after[key])
+    elif isinstance(before, torch.Tensor):
+        assert torch.equal(before, after)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_good_file_is_read(reader: str, tmp_path: Path, wrapped: IntrinsicVectorReward, run: Path) -> None:
+    READERS[reader](lambda path: path, tmp_path, wrapped, run)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("reader", READERS)
+def test_state_files(reader: str, attack: str, tmp_path: Path, wrapped: IntrinsicVectorReward, run: Path) -> None:
+    mark = tmp_path / "it ran"
+    change = attacks(mark)[attack]
+
+    def spoil(path: Path) -> Path:
+        path.write_bytes(change(path.read_bytes()))
+        return path
+
+    if attack == "a name that climbs out" and reader == "own loop":
+        with pytest.raises(StateError, match="expected a tree of tensors"):
+            READERS[reader](spoil, tmp_path, wrapped, run)
+        return
+    with pytest.raises(REFUSED, match=r"\.safetensors") as caught:
+        READERS[reader](spoil, tmp_path, wrapped, run)
+    assert len(str(caught.value)) < 1000
+    assert not mark.exists()
+    assert not list(tmp_path.rglob("climbed"))
+
+
+def _link(path: Path) -> Path:
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to(path.with_name("elsewhere"))
+    return path
+
+
+def _link_to_zeros(path: Path) -> Path:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    return path
+
+
+def _pipe(path: Path) -> Path:
+    path.unlink()
+    os.mkfifo(path)
+    return path
+
+
+def _folder(path: Path) -> Path:
+    path.unlink()
+    path.mkdir()
+    return path
+
+
+def _sparse(path: Path) -> Path:
+    """Larger than any memory, on no disk."""
+    entries, manifest, _ = taken_apart(path.read_bytes())
+    size = 2**43
+    name = next(iter(entries))
+    manifest["tensors"], manifest["tree"] = {name: "0" * 64}, {"$tensor": name}
+    content = put_together(
+        {name: {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}, json.dumps(manifest), b""
+    )
+    path.write_bytes(content)
+    os.truncate(path, len(content) + size)
+    return path
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+@pytest.mark.parametrize("spoil", [_link, _link_to_zeros, _pipe, _folder, _sparse])
+@pytest.mark.parametrize("reader", READERS)
+def test_what_is_no_file(reader: str, spoil: Spoil, tmp_path: Path, wrapped: IntrinsicVectorReward, run: Path) -> None:
+    with pytest.raises((*REFUSED, OSError), match=r"\.safetensors"):
+        READERS[reader](spoil, tmp_path, wrapped, run)
+
+
+def test_the_optimiser_of_other_parameters_is_refused(tmp_path: Path, wrapped: IntrinsicVectorReward) -> None:
+    """torch takes such a state and stumbles over it at the next step, or not at all if it can be broadcast."""
+    wrapped.reset(seed=0)
+    for _ in range(8):
+        wrapped.step(np.zeros((2, 1), dtype=np.float32))
+    wrapped.save(tmp_path / "bonus.safetensors")
+    entries, manifest, data = taken_apart((tmp_path / "bonus.safetensors").read_bytes())
+    name = next(name for name, entry in entries.items() if name.endswith("exp_avg") and len(entry["shape"]) > 1)
+    entries[name]["shape"] = [*entries[name]["shape"], 1]
+    (tmp_path / "bonus.safetensors").write_bytes(put_together(entries, manifest, data))
+    fresh = IntrinsicVectorReward(
+        wrapped.env, lpm.make("rnd", wrapped.bonus.spaces, num_envs=2, rollout_steps=4, seed=1)
+    )
+    with pytest.raises(ValueError, match=r"exp_avg: shape .* got a tensor float32 of shape"):
+        fresh.load(tmp_path / "bonus.safetensors")
+
+
+def test_bytes_as_rllib_keeps_them(tmp_path: Path) -> None:
+    good = state_file.to_bytes({"x": torch.ones(2, 3), "y": [1, (2.0, b"z")]}, "test")
+    assert state_file.from_bytes(good, "test", "here")["y"] == [1, (2.0, b"z")]
+    for name, change in attacks(tmp_path / "it ran").items():
+        if name in (*FITTING_ONLY, "tensors over each other"):
+            continue
+        with pytest.raises(StateError, match=r"^here: "):
+            state_file.from_bytes(change(good), "test", "here")
+    assert not (tmp_path / "it ran").exists()
+    with pytest.raises(StateError, match="expected bytes, got str"):
+        state_file.from_bytes("text", "test", "here")  # type: ignore[arg-type]
+
+
+def test_booleans_are_zero_or_one() -> None:
+    entries, manifest, _ = taken_apart(state_file.to_bytes({"x": torch.ones(4, dtype=torch.bool)}, "test"))
+    with pytest.raises(StateError, match="expected booleans as 0 and 1"):
+        state_file.from_bytes(put_together(entries, manifest, b"\1\0\1\7"), "test", "here")
+
+
+def test_other_safetensors_readers_open_our_files(tmp_path: Path) -> None:
+    safetensors = pytest.importorskip("safetensors.torch")
+    state = {"a": torch.arange(6.0).reshape(2, 3), "b": {"c": np.arange(3, dtype=np.uint8), "d": torch.ones(2).bool()}}
+    lpm.save_state(state, tmp_path / "state.safetensors")
+    theirs = safetensors.load_file(tmp_path / "state.safetensors")
+    assert set(theirs) == {"a", "b/c", "b/d"}
+    assert torch.equal(theirs["a"], state["a"])  # type: ignore[arg-type]
+    safetensors.save_file(theirs, tmp_path / "theirs.safetensors")
+    with pytest.raises(StateError, match="expected a file that lpm wrote"):
+        lpm.load_state(tmp_path / "theirs.safetensors")
+
+
+def test_memory_order_survives(tmp_path: Path) -> None:
+    last = torch.rand(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    lpm.save_state([last, last[:, 1:], torch.tensor(3.0)], tmp_path / "state.safetensors")
+    whole, part, number = lpm.load_state(tmp_path / "state.safetensors")
+    assert torch.equal(whole, last)
+    assert whole.stride() == last.stride()
+    assert torch.equal(part, last[:, 1:])
+    assert number.shape == ()
+
+
+def test_other_versions_are_told_once(tmp_path: Path) -> None:
+    path = tmp_path / "state.safetensors"
+    lpm.save_state({"x": torch.ones(1)}, path)
+    entries, manifest, data = taken_apart(path.read_bytes())
+    manifest["versions"]["torch"] = "1.2.3"
+    path.write_bytes(put_together(entries, manifest, data))
+    with pytest.warns(UserWarning, match=r"written with torch 1\.2\.3 \(here .*\); numbers may differ"):
+        lpm.load_state(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lpm.load_state(path)
+
+
+# ---- runs -----------------------------------------------------------------------------------------------------
+def resume(out: Path) -> list[str]:
+    said: list[str] = []
+    train(CONFIG, out, TrainOptions(tensorboard=False), resume=True, say=said.append)
+    return said
+
+
+def test_a_run_whose_metrics_are_a_link_is_refused(tmp_path: Path, run: Path) -> None:
+    """Resuming cuts metrics.jsonl to a length that the checkpoint says."""
+    out, victim = tmp_path / "run", tmp_path / "victim"
+    shutil.copytree(run, out)
+    victim.write_bytes((out / "metrics.jsonl").read_bytes() + b"precious")
+    for name in ("metrics.jsonl", "machine.json", "checkpoints", "tensorboard"):
+        kept = tmp_path / name
+        if (out / name).exists():
+            (out / name).rename(kept)
+        (out / name).symlink_to(victim)
+        with pytest.raises(ValueError, match=f"{name} is a symbolic link"):
+            resume(out)
+        (out / name).unlink()
+        if kept.exists():
+            kept.rename(out / name)
+    assert victim.read_bytes().endswith(b"precious")
+
+
+def test_an_earlier_checkpoint_is_refused_in_a_sentence(tmp_path: Path, run: Path) -> None:
+    out, mark = tmp_path / "run", tmp_path / "it ran"
+    shutil.copytree(run, out)
+    for path in checkpoints(out / "checkpoints"):
+        torch.save({"agent": Bomb(mark)}, path.with_suffix(".pt"))
+        path.unlink()
+    with pytest.raises(CheckpointError, match="was written by an earlier version of lpm as a pickle"):
+        resume(out)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("metrics.jsonl", b'{"step": NaN}\n'),
+        ("metrics.jsonl", b'{"step": 1, "step": 2}\n'),
+        ("metrics.jsonl", b'{"step": "1"}\n'),
+        ("metrics.jsonl", b"[" * 1000 + b"\n"),
+        ("machine.json", b'{"a": 1, "a": 2}'),
+        ("machine.json", b"{}"),
+        ("config.toml", b"[run]\nseed = 0\nseed = 1\n"),
+        ("config.toml", b"run = 3\n"),
+        ("config.toml", b"\xff\xfe"),
+        ("config.toml", b"a = " + b"[" * 10_000),
+        ("config.toml", b"#" * 2**21),
+    ],
+)
+def test_text_files_of_a_run(name: str, content: bytes, tmp_path: Path, run: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(run, out)
+    size = (out / name).stat().st_size
+    (out / name).write_bytes(
+        content + (b" " * max(size - len(content) - 1, 0) + b"\n" if name != "config.toml" else b"")
+    )
+    with pytest.raises(REFUSED, match=name.replace(".", r"\.")):
+        resume(out)
+
+
+# ---- results --------------------------------------------------------------------------------------------------
+def result_of(seed: int) -> dict[str, Any]:
+    settings = {
+        "experiment": "mountain-car",
+        "method": "lpm",
+        "seed": seed,
+        "condition": "stochastic",
+        "scale": "smoke",
+    }
+    return {"format": 1, "settings": settings, "scores": {"coverage": 1.0}}
+
+
+BAD_RESULTS: dict[str, bytes] = {
+    "a pickle": b"\x80\x04K\x01.",
+    "keys twice": b'{"format": 1, "format": 1}',
+    "NaN": json.dumps(result_of(0)).replace("1.0", "NaN").encode(),
+    "Infinity": json.dumps(result_of(0)).replace("1.0", "-Infinity").encode(),
+    "nested without end": b"[" * 500_000,
+    "cut short": json.dumps(result_of(0)).encode()[:-5],
+    "a long number": json.dumps(result_of(0)).replace("1.0", "9" * 10_000).encode(),
+    "an infinite number": json.dumps(result_of(0)).replace("1.0", "1e999").encode(),
+    "text for a number": json.dumps(result_of(0)).replace("1.0", '"<script>alert(1)</script>"').encode(),
+    "no result": b"[1, 2]",
+}
+
+
+@pytest.mark.parametrize("attack", BAD_RESULTS)
+def test_report_leaves_out_bad_results(attack: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "runs" / "mountain-car"
+    folder.mkdir(parents=True)
+    (folder / "seed_0.json").write_bytes(BAD_RESULTS[attack])
+    assert main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "page.html")]) == 1
+    assert "seed_0.json" in capsys.readouterr().out.replace("\n", "")
+    job = Job("job", folder / "seed_0.json", result_of(0)["settings"], 1)
+    if attack not in ("text for a number", "an infinite number"):
+        with pytest.raises(ValueError, match=r"seed_0\.json"):
+            load_result(job)
+
+
+def test_report_follows_no_link_out_of_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, secret = tmp_path / "runs" / "mountain-car", tmp_path / "secret.json"
+    folder.mkdir(parents=True)
+    secret.write_text(json.dumps(result_of(0)))
+    (folder / "seed_0.json").symlink_to(secret)
+    (folder / "seed_1.json").symlink_to("/dev/zero")
+    os.mkfifo(folder / "seed_2.json")
+    (tmp_path / "runs" / "up").symlink_to(tmp_path)
+    assert main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "page.html")]) == 1
+    said = capsys.readouterr().out.replace("\n", "")
+    assert "is a symbolic link" in said
+    with pytest.raises(ValueError, match="symbolic link"):
+        load_result(Job("job", folder / "seed_0.json", result_of(0)["settings"], 1))
+
+
+def test_report_on_a_strangers_runs(tmp_path: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, file, content in (
+        ("nan", "metrics.jsonl", b'{"step": NaN}\n'),
+        ("deep", "metrics.jsonl", b"[" * 100_000 + b"\n"),
+        ("list", "metrics.jsonl", b"[1]\n"),
+        ("toml", "config.toml", b"a = " + b"[" * 10_000),
+    ):
+        shutil.copytree(run, tmp_path / "runs" / name)
+        (tmp_path / "runs" / name / file).write_bytes(content)
+    shutil.copytree(run, tmp_path / "runs" / "link")
+    (tmp_path / "runs" / "link" / "metrics.jsonl").unlink()
+    (tmp_path / "runs" / "link" / "metrics.jsonl").symlink_to(run / "metrics.jsonl")
+    assert main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "page.html")]) == 1
+    said = capsys.readouterr().out.replace("\n", "")
+    assert said.count("skipped: not a readable run") == 5
+
+
+# ---- pictures -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("attack", ["a program", "a bomb", "a link"])
+def test_a_folder_of_images(attack: str, tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    path = tmp_path / "noise.png"
+    if attack == "a program":  # Pillow gives EPS to Ghostscript, whatever the file is called
+        path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n(%pipe%true) (w) file\n%%EOF\n")
+    elif attack == "a bomb":
+        image.new("L", (8000, 8000)).save(path)
+        assert path.stat().st_size < 200_000
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises((ValueError, OSError), match=r"noise\.png|cannot identify"):
+        folder_images(str(tmp_path), (8, 8))
+
+
+# ---- the tools they share -------------------------------------------------------------------------------------
+def test_files_are_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"x" * 11)
+    assert read_regular(path, 11) == b"x" * 11
+    with pytest.raises(ValueError, match="expected at most 10 bytes, got 11"):
+        read_regular(path, 10)
+    with pytest.raises(FileNotFoundError):
+        open_regular(tmp_path / "none")
+
+
+def test_json_is_strict() -> None:
+    assert parse_json(b'{"a": [1, {"a": 2}]}') == {"a": [1, {"a": 2}]}
+    for text in ('{"a": 1, "a": 1}', "NaN", "[Infinity]", "[-Infinity]", "[" * 100_000, ""):
+        with pytest.raises(ValueError):
+            parse_json(text)
+
+
+def test_no_module_of_the_library_unpickles_files() -> None:
+    """`torch.load` and `pickle` are for own memory and own pipes; the few places are listed here."""
+    root = Path(lpm.__file__).parent
+    found = {
+        (str(path.relative_to(root)), word)
+        for path in root.rglob("*.py")
+        for word in ("torch.load", "pickle.load", "shelve", "marshal", "joblib", "dill", "yaml.load", "eval(", "exec(")
+        if word in path.read_text().replace("literal_eval(", "").replace(".eval(", "").replace("_exec(", "")
+    }
+    assert found == {
+        ("core/check.py", "torch.load"),  # of what it has just saved to memory
+        ("sweeps/local.py", "pickle.load"),  # from the parent process
+        ("sweeps/ray.py", "pickle.load"),  # from the driver
+    }
