@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import Columns, TransitionBuffer, minibatches
-from lpm.nn.fused import Layer, least_squares
+from lpm.nn.fused import Layer, adam_step, least_squares
 from lpm.nn.inputs import Normalise, ObservationInput, in_chunks
 from lpm.nn.statistics import RangeWatch
 
@@ -181,6 +181,27 @@ class Experience(nn.Module):
         """`function`, which returns one result per row, over what came since the last update, oldest first."""
         return self.at(self.fresh, function)
 
+    def encoded(self, encode: Callable[[Tensor], Tensor], envs: int) -> tuple[Tensor, Tensor]:
+        """`encode` of the observations and of the successors of what came since the last update, (B, F) each.
+
+        Of images each is encoded once: the successor of a row is mostly the observation of the `envs`-th row after it.
+        """
+        slots = self.fresh
+        first = self.at(slots, lambda rows: encode(rows.x))
+        if self.spaces.kind == "vector" or len(slots) <= envs:
+            return first, self.at(slots, lambda rows: encode(rows.x_next))
+        obs, next_obs = self.buffer["obs"], self.buffer["next_obs"]
+        same = in_chunks(
+            lambda now, later: (next_obs.index_select(0, now) == obs.index_select(0, later)).flatten(1).all(1),
+            slots[:-envs],
+            slots[envs:],
+            chunk=self.chunk,
+        )
+        new = torch.cat([~same, same.new_ones(envs)])
+        second = first.roll(-envs, 0)
+        second[new] = self.at(slots[new], lambda rows: encode(rows.x_next))
+        return first, second
+
     # ---- learning -----------------------------------------------------------------------------------------
     @property
     def fresh(self) -> Tensor:
@@ -227,7 +248,7 @@ class Experience(nn.Module):
             value = loss(self._prepared(batches.slots, part.to(batches.slots.device))).mean()
             optimizer.zero_grad(set_to_none=True)
             value.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
+            adam_step(optimizer)
             if after_step is not None:
                 after_step()
             losses.append(value.detach())

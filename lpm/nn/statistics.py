@@ -88,9 +88,14 @@ class RunningMoments(Statistics):
     def observe(self, rows: Tensor) -> None:
         """Accumulate a batch (B, *shape)."""
         rows = rows.double()
-        self.total += rows.shape[0]
-        self.sums += rows.sum(0)
-        self.squares += rows.square().sum(0)
+        self.add(rows.shape[0], rows.sum(0), rows.square().sum(0))
+
+    @torch.no_grad()
+    def add(self, count: int, sums: Tensor, squares: Tensor) -> None:
+        """Accumulate a batch given by its size and by the sums of its rows and of their squares."""
+        self.total += count
+        self.sums += sums
+        self.squares += squares
 
     @torch.no_grad()
     def commit(self) -> None:
@@ -112,9 +117,8 @@ class RunningMoments(Statistics):
 
     def normalise(self, rows: Tensor, clip: float | None = None) -> Tensor:
         """Standardise with the active statistics."""
-        scaled = (rows - self.mean) / self.std
         clip = UNCLIPPED if clip is None else clip
-        return scaled.clamp(-clip, clip)
+        return (rows - self.mean).div_(self.std).clamp_(-clip, clip)
 
 
 class HashedSample(nn.Module):
