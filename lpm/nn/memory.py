@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -235,6 +235,14 @@ class WindowMemory(nn.Module):
         self.rows.zero_()
         self.rows[env, self.capacity - newer[env, place]] = line.rows[env, place]
         self.count.copy_(kept.sum(1).clamp_max(self.capacity))
+
+    def whole(self, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """The state that a single process would have: environments of several processes beside each other."""
+        return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
+
+    def part(self, whole: Mapping[str, Tensor], rank: int, size: int) -> dict[str, Tensor]:
+        """The state that process `rank` of `size` goes on from: that of its environments."""
+        return {key: value.chunk(size)[rank].clone() for key, value in whole.items()}
 
 
 class EpisodeLine(NamedTuple):
