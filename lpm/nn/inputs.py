@@ -95,7 +95,7 @@ class ObservationInput(nn.Module):
         size = 256 if order is None or isinstance(self.moments, RunningMoments) else len(fields[0]) + 1
         with into.summed(order):
             for rows in fields:
-                if isinstance(self.moments, RunningMoments) and self._bytes(rows):
+                if watch is None and isinstance(self.moments, RunningMoments) and self._bytes(rows):
                     self._observe_bytes(self.moments, rows)
                     continue
                 for part in torch.split(rows, size):
