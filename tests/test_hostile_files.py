@@ -420,6 +420,7 @@ def test_no_module_of_the_library_unpickles_files() -> None:
         if word in path.read_text().replace("literal_eval(", "").replace(".eval(", "").replace("_exec(", "")
     }
     assert found == {
+        ("core/bonus.py", "torch.load"),  # of a bonus that is itself in a pickle, between processes
         ("core/check.py", "torch.load"),  # of what it has just saved to memory
         ("sweeps/local.py", "pickle.load"),  # from the parent process
         ("sweeps/ray.py", "pickle.load"),  # from the driver

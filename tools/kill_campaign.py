@@ -423,7 +423,7 @@ def drive(out: Path, ray: str | None) -> None:
 def start_sweep(out: Path, ray: str | None) -> subprocess.Popen[bytes]:
     """Start the program of a sweep; what it says is in a file beside its folder."""
     words = [sys.executable, __file__, "--drive", str(out), *(["--ray", ray] if ray else [])]
-    environment = {**os.environ, "RAY_TMPDIR": str(Path("/tmp")), "PYTHONPATH": str(Path(lpm.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(lpm.__file__).parents[1])}
     with out.with_name(f"{out.name}.log").open("ab") as log:
         return subprocess.Popen(words, env=environment, stdout=log, stderr=log)
 
@@ -448,7 +448,7 @@ def kill(*pids: int) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def wait_until(condition: Callable[[], Any], seconds: float = 120.0) -> Any:
+def wait_until(condition: Callable[[], Any], seconds: float = 600.0) -> Any:
     """What the condition gives, or None after a while."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -501,14 +501,14 @@ def one_sweep(number: int, victim: str, seed: int, work: Path) -> dict[str, Any]
     died = target[:1] != [sweep.pid] and victim != "ray node"
     code: int | None = None
     with contextlib.suppress(subprocess.TimeoutExpired):
-        code = sweep.wait(timeout=120 if died else 30)
+        code = sweep.wait(timeout=900 if died else 60)
     if code is None:
         sweep.kill()
         sweep.wait()
     if died and code != 0:
         problems.append(f"the sweep did not go on by itself: {code}")
     kill(*[pid for pid in everyone if victim.startswith("ray") and pid in _alive(everyone)])
-    if code != 0 and start_sweep(out, ray).wait(timeout=240):
+    if code != 0 and start_sweep(out, ray).wait(timeout=900):
         problems.append("the second start failed")
     if results_of(out) != results_of(alone):
         problems.append("results differ")

@@ -432,9 +432,13 @@ class Agent:
         """
         if state.get("algorithm") != self.name:
             raise ValueError(f"expected the state of {self.name}, got that of {state.get('algorithm')}")
-        if self.group.alone and self.moved(state):
+        moved = self.group.alone and self.moved(state)
+        if moved:
             state = self._moved(state)
-        check_like(self.state_dict(), state, "agent")
+        own = self.state_dict()
+        grown = {"recent": [], "envs": {}} if moved else {"recent": []}
+        bonus = None if self.bonus is None else {}
+        check_like({**own, "optimizer": {}, "bonus": bonus, "collector": {**own["collector"], **grown}}, state, "agent")
         if self.bonus is not None:
             check_bonus(self.bonus, state["bonus"])
         check_optimizer(self.optimizer, state["optimizer"])
