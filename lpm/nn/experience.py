@@ -144,8 +144,10 @@ class Experience(nn.Module):
         self.input = ObservationInput(spaces, normalise, clip)
         self.rescaled = False
         self.watch: RangeWatch | None = None
-        if frozen and self.input.moments is not None and spaces.kind == "vector":
-            self.watch = RangeWatch(self.input.moments, 10.0 if clip is None else clip)
+        # one common scale cuts nothing off, and the range of pixels is known
+        moments = self.input.moments if normalise in ("standard", "robust") and spaces.kind == "vector" else None
+        if frozen and moments is not None:
+            self.watch = RangeWatch(moments, 10.0 if clip is None else clip)
         self.buffer = TransitionBuffer(spaces, capacity, columns, group.size)
 
     # ---- collection ---------------------------------------------------------------------------------------
