@@ -83,11 +83,10 @@ def _find_others(rank: int, size: int, timeout: float) -> Any:
     agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     try:
-        store = dist.TCPStore(
-            address, port, size, is_master=rank == 0 and not agent, timeout=limit, wait_for_workers=False
-        )
-        prefix = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        store = dist.PrefixStore(f"lpm/{prefix}", store)
+        stores: Any = dist  # torch says nothing of their types
+        server = rank == 0 and not agent
+        tcp = stores.TCPStore(address, port, size, is_master=server, timeout=limit, wait_for_workers=False)
+        store = stores.PrefixStore(f"lpm/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", tcp)
         store.set(f"here/{rank}", this_machine())
         if rank == 0:
             _wait_for_all(store, size, limit)
