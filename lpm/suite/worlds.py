@@ -6,7 +6,7 @@ oracle reaches. The agent is that of MountainCar's table; bonuses have their lib
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from lpm.agents.ppo import PRESETS
 from lpm.core.mixer import MixerConfig
 from lpm.envs.maze_geometry import CELL, GRID, ROOMS
+from lpm.envs.rooms import generate_layout
+from lpm.experiments import maze, mountain_car
 from lpm.experiments.experiment import Method
 from lpm.experiments.training import Condition, Scale, Scores, TrainingExperiment, average
 from lpm.runs.config import AgentConfig
@@ -59,6 +61,21 @@ def score_maze(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> 
     return score(curves, beyond)
 
 
+Grid = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+def rooms_grid(num_rooms: int, room_size: int = 7) -> Grid:
+    """A picture of visits: the floor from above, nothing where there are walls."""
+    free = generate_layout(num_rooms, room_size, 0)
+
+    def grid(visits: NDArray[np.float64]) -> NDArray[np.float64]:
+        floor = np.full(free.shape, np.nan)
+        floor[free] = visits
+        return floor
+
+    return grid
+
+
 def _world(
     name: str,
     label: str,
@@ -74,6 +91,7 @@ def _world(
     metric: str = "cells",
     mixer: MixerConfig | None = None,
     scores: Scores = score,
+    grid: Grid,
 ) -> World:
     experiment = TrainingExperiment(
         name=f"suite-{name}",
@@ -90,6 +108,7 @@ def _world(
         },
         metrics={"cells": "cells visited", "noise_share": "share of steps on the noise", "success": "success"},
         score=scores,
+        grid=grid,
         mixer=mixer or MixerConfig(),
     )
     return World(label, experiment, watched, metric)
@@ -108,11 +127,9 @@ LABELS: Mapping[str, str] = {
     CLEAN: "no noise",
     "action": "noise action",
     "photographs": "photographs",
-    "wall": "noise wall",
     "video": "video",
     "sequence": "sequence action",
     "half": "half noise",
-    "part": "part noise",
     "small": "small noise",
     "place": "noise by place",
     "room": "noisy rooms",
@@ -135,6 +152,7 @@ WORLDS: Mapping[str, World] = {
         smoke=(CLEAN, "action"),
         smoke_steps=4_096,
         watched=("action",),
+        grid=mountain_car.grid,
     ),
     "rooms": _world(
         "rooms",
@@ -147,6 +165,7 @@ WORLDS: Mapping[str, World] = {
         smoke=(CLEAN, "action", "half"),
         smoke_steps=4_096,
         watched=("action", "sequence"),
+        grid=rooms_grid(6),
     ),
     "onehot": _world(
         "onehot",
@@ -159,6 +178,7 @@ WORLDS: Mapping[str, World] = {
         smoke=(CLEAN,),
         smoke_steps=4_096,
         watched=("action",),
+        grid=rooms_grid(6),
     ),
     "maze": _world(
         "maze",
@@ -172,6 +192,7 @@ WORLDS: Mapping[str, World] = {
         smoke_steps=1_024,
         watched=("photographs",),
         scores=score_maze,
+        grid=maze.grid,
     ),
     "task": _world(
         "task",
@@ -186,5 +207,6 @@ WORLDS: Mapping[str, World] = {
         watched=("action",),
         metric="success",
         mixer=MixerConfig(weight=0.1),
+        grid=rooms_grid(3, 5),
     ),
 }
