@@ -247,7 +247,9 @@ def _fill(stream: BinaryIO, name: str, tensor: Tensor, checksum: str) -> None:
 
 def _bytes(tensor: Tensor) -> memoryview:
     """The memory of a contiguous tensor."""
-    return memoryview(tensor.reshape(-1).view(torch.uint8).numpy() if tensor.numel() else bytearray())
+    if not tensor.numel():
+        return memoryview(bytearray())
+    return tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
 def _digest(text: str) -> str:

@@ -97,7 +97,7 @@ def _encode_tensor(tensor: Tensor, path: str, tensors: dict[str, Tensor]) -> dic
     tensor = tensor.cpu()
     if not tensor.is_contiguous():
         # such as channels last: the same memory read in the order in which it lies, so that nothing is copied
-        order = sorted(range(tensor.ndim), key=lambda axis: -tensor.stride(axis))
+        order = sorted(range(tensor.ndim), key=tensor.stride().__getitem__, reverse=True)
         if tensor.permute(order).is_contiguous():
             return {"$tensor": _keep(tensor.permute(order), path, tensors), "order": order}
     return {"$tensor": _keep(tensor.contiguous(), path, tensors)}

@@ -436,9 +436,8 @@ class Agent:
         if moved:
             state = self._moved(state)
         own = self.state_dict()
-        grown = {"recent": [], "envs": {}} if moved else {"recent": []}
-        bonus = None if self.bonus is None else {}
-        check_like({**own, "optimizer": {}, "bonus": bonus, "collector": {**own["collector"], **grown}}, state, "agent")
+        collector = {**own["collector"], "recent": [], **({"envs": {}} if moved else {})}
+        check_like({**own, "optimizer": {}, "bonus": own["bonus"] and {}, "collector": collector}, state, "agent")
         if self.bonus is not None:
             check_bonus(self.bonus, state["bonus"])
         check_optimizer(self.optimizer, state["optimizer"])
