@@ -391,7 +391,7 @@ def smallest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     groups = values.shape[-1] // GROUP
     if groups <= 2 * k:
         return values.topk(k, dim=-1, largest=False, sorted=False)
-    grouped = values[..., : groups * GROUP].unflatten(-1, (groups, GROUP))
+    grouped = values[..., : groups * GROUP].view(*values.shape[:-1], groups, GROUP)
     best = grouped.amin(-1).topk(k, dim=-1, largest=False, sorted=False).indices
     chosen = grouped.gather(-2, best.unsqueeze(-1).expand(*best.shape, GROUP)).flatten(-2)
     place = (best.unsqueeze(-1) * GROUP + torch.arange(GROUP, device=values.device)).flatten(-2)
