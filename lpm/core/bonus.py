@@ -247,7 +247,8 @@ class IntrinsicReward(nn.Module):
             result = fn(tensor)
             return result if result.dtype == tensor.dtype else tensor.to(result.device)
 
-        return super()._apply(moved, recurse)
+        super()._apply(moved, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     @property
     def rollout(self) -> int:
