@@ -19,13 +19,14 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
 
-import lpm
 from lpm.files import open_regular, parse_json, replacing
 from lpm.state_tree import DTYPE_NAMES, DTYPES, StateError, decode, encode, require
 from lpm.versions import versions
@@ -105,8 +106,9 @@ def warn_of_versions(written: Mapping[str, str], where: str) -> None:
         warnings.warn(f"{where}: written with {differing}; numbers may differ from here on", stacklevel=4)
 
 
+@cache
 def _versions() -> dict[str, str]:
-    return {"lpm": lpm.__version__, **versions("torch", "numpy")}
+    return {"lpm": import_module("lpm").__version__, **versions("torch", "numpy")}
 
 
 # ---- writing --------------------------------------------------------------------------------------------------
@@ -158,6 +160,8 @@ def read(stream: BinaryIO, size: int, where: str, kind: str) -> Stored:
         require(used == set(tensors), "a tree that names every tensor", sorted(set(tensors) - used)[:3])
     except StateError as problem:
         raise StateError(f"{where}: {problem}") from None
+    except RecursionError:
+        raise StateError(f"{where}: expected a state file, got one that is nested too deeply") from None
     return Stored(state, manifest["versions"], hashlib.sha256(header).hexdigest())
 
 
@@ -213,21 +217,22 @@ def _allocate(entries: Mapping[str, Any], expected: Mapping[str, str], size: int
         require(isinstance(entry["dtype"], str) and entry["dtype"] in DTYPES, f"{name}: a known dtype", entry["dtype"])
         for field in ("shape", "data_offsets"):
             fits = isinstance(entry[field], list) and all(type(n) is int and 0 <= n < 2**62 for n in entry[field])
-            require(fits and len(entry[field]) <= 64, f"{name}: {field} of whole numbers", entry[field])
+            require(fits and len(entry[field]) <= 16, f"{name}: {field} of whole numbers", entry[field])
         require(len(entry["data_offsets"]) == 2, f"{name}: two data_offsets", entry["data_offsets"])
         begins[name] = entry["data_offsets"][0]
     offset = 0
-    for name in sorted(begins, key=lambda name: (begins[name], entries[name]["data_offsets"][1])):
+    ordered = sorted(begins, key=lambda name: (begins[name], entries[name]["data_offsets"][1]))
+    for name in ordered:
         entry = entries[name]
         end = offset + math.prod(entry["shape"]) * DTYPES[entry["dtype"]].itemsize
         require(entry["data_offsets"] == [offset, end], f"{name}: bytes {offset:,} to {end:,}", entry["data_offsets"])
         offset = end
     if offset != size:
         raise StateError(f"its tensors are cut short or followed by more: expected {offset:,} bytes, got {size:,}")
-    return {
-        name: torch.empty(entries[name]["shape"], dtype=DTYPES[entries[name]["dtype"]])
-        for name in sorted(begins, key=lambda name: (begins[name], entries[name]["data_offsets"][1]))
-    }
+    try:
+        return {name: torch.empty(entries[name]["shape"], dtype=DTYPES[entries[name]["dtype"]]) for name in ordered}
+    except (RuntimeError, MemoryError) as problem:  # an empty tensor may have absurd sides
+        raise StateError(f"expected tensors that fit into the memory: {problem}") from None
 
 
 def _fill(stream: BinaryIO, name: str, tensor: Tensor, checksum: str) -> None:
@@ -242,7 +247,9 @@ def _fill(stream: BinaryIO, name: str, tensor: Tensor, checksum: str) -> None:
 
 def _bytes(tensor: Tensor) -> memoryview:
     """The memory of a contiguous tensor."""
-    return memoryview(tensor.reshape(-1).view(torch.uint8).numpy() if tensor.numel() else bytearray())
+    if not tensor.numel():
+        return memoryview(bytearray())
+    return tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
 def _digest(text: str) -> str:

@@ -97,7 +97,7 @@ def _encode_tensor(tensor: Tensor, path: str, tensors: dict[str, Tensor]) -> dic
     tensor = tensor.cpu()
     if not tensor.is_contiguous():
         # such as channels last: the same memory read in the order in which it lies, so that nothing is copied
-        order = sorted(range(tensor.ndim), key=lambda axis: -tensor.stride(axis))
+        order = sorted(range(tensor.ndim), key=tensor.stride().__getitem__, reverse=True)
         if tensor.permute(order).is_contiguous():
             return {"$tensor": _keep(tensor.permute(order), path, tensors), "order": order}
     return {"$tensor": _keep(tensor.contiguous(), path, tensors)}
@@ -132,7 +132,8 @@ def decode(tree: Any, tensors: Mapping[str, Tensor], used: set[str]) -> Any:
         tensor = tensors[value]
         if tag == "$tensor" and set(more) <= {"order"}:
             order = more.get("order", list(range(tensor.ndim)))
-            require(isinstance(order, list) and sorted(order) == list(range(tensor.ndim)), f"{value}: an order", order)
+            fits = isinstance(order, list) and all(type(axis) is int for axis in order)
+            require(fits and sorted(order) == list(range(tensor.ndim)), f"{value}: an order of its axes", order)
             return tensor.permute([order.index(axis) for axis in range(tensor.ndim)]) if more else tensor
         if tag == "$array" and set(more) <= {"text"}:
             return _decode_text(value, tensor, more["text"]) if more else tensor.numpy()
@@ -157,18 +158,18 @@ def _decode_text(name: str, tensor: Tensor, dtype: Any) -> np.ndarray[Any, Any]:
 def check_like(expected: Any, came: Any, where: str = "state") -> None:
     """Refuse a tree that has not the names, types, shapes and dtypes of an example.
 
-    An empty dict or list in either fits any: an optimiser has nothing before its first step.
+    An empty dict or list in the example stands for any.
     """
     if isinstance(expected, Mapping):
         require(isinstance(came, Mapping), f"{where}: names", _kind(came))
-        if expected and came:
+        if expected:
             differing = sorted(map(str, set(expected) ^ set(came)))
             require(not differing, f"{where}: the same names", f"a difference in {', '.join(differing[:5])}")
             for key, value in expected.items():
                 check_like(value, came[key], f"{where}.{key}")
     elif isinstance(expected, (list, tuple)):
         require(isinstance(came, (list, tuple)), f"{where}: a list", _kind(came))
-        if expected and came:
+        if expected:
             require(len(expected) == len(came), f"{where}: {len(expected)} entries", len(came))
             for i, (value, other) in enumerate(zip(expected, came, strict=True)):
                 check_like(value, other, f"{where}[{i}]")
@@ -181,7 +182,7 @@ def check_like(expected: Any, came: Any, where: str = "state") -> None:
 
 def check_optimizer(optimizer: torch.optim.Optimizer, state: Any, where: str = "optimizer") -> None:
     """Refuse the state of an optimiser of other parameters, which torch would take and stumble over later."""
-    check_like(optimizer.state_dict(), state, where)
+    check_like({**optimizer.state_dict(), "state": {}}, state, where)
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for index, values in state["state"].items():
         require(type(index) is int and 0 <= index < len(parameters), f"{where}: one of its parameters", index)
@@ -194,8 +195,12 @@ def check_optimizer(optimizer: torch.optim.Optimizer, state: Any, where: str = "
 
 def check_bonus(bonus: Any, state: Any, where: str = "bonus") -> None:
     """Refuse a state that the bonus could not go on from, before anything is changed."""
-    check_like(bonus.state_dict(), state, where)
-    for name, values in state["_extra_state"]["optimizers"].items():
+    own = bonus.state_dict()
+    extra = own["_extra_state"]
+    check_like({**own, "_extra_state": {**extra, "optimizers": {}}}, state, where)
+    came = state["_extra_state"]["optimizers"]
+    require(set(came) == set(extra["optimizers"]), f"{where}: optimisers {sorted(extra['optimizers'])}", sorted(came))
+    for name, values in came.items():
         check_optimizer(bonus.optimizer(name), values, f"{where}, optimiser {name}")
 
 

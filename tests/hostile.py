@@ -86,6 +86,22 @@ def overflowing(entries: dict[str, Any], manifest: dict[str, Any]) -> None:
     first(entries)["shape"] = [2**61, 2**61]
 
 
+def empty_and_endless(entries: dict[str, Any], manifest: dict[str, Any]) -> None:
+    entries["more"] = {"dtype": "F32", "shape": [0, 2**61, 2**61], "data_offsets": [0, 0]}
+    manifest["tensors"]["more"] = hashlib.sha256(b"").hexdigest()
+    manifest["tree"] = [manifest["tree"], {"$tensor": "more"}]
+
+
+def bad_order(entries: dict[str, Any], manifest: dict[str, Any]) -> None:
+    manifest["tree"] = [{"$tensor": next(iter(entries)), "order": ["x", 0]}]
+
+
+def without_content(entries: dict[str, Any], manifest: dict[str, Any]) -> bytes:
+    entries.clear()
+    manifest["tensors"], manifest["tree"] = {}, {}
+    return b""
+
+
 def negative(entries: dict[str, Any], manifest: dict[str, Any]) -> None:
     entry = first(entries)
     entry["shape"] = [-entry["shape"][0], *entry["shape"][1:-1], -entry["shape"][-1]]
@@ -215,6 +231,9 @@ def attacks(mark: Path) -> dict[str, Callable[[bytes], bytes]]:
         "wrong shape": changed(wrong_shape),
         "half precision": changed(half_precision),
         "a shape that overflows": changed(overflowing),
+        "an empty tensor with endless sides": changed(empty_and_endless),
+        "axes in no order": changed(bad_order),
+        "an empty tree": changed(without_content),
         "a negative shape": changed(negative),
         "tensors over each other": changed(overlapping),
         "a tensor outside": changed(outside),
@@ -230,5 +249,5 @@ def attacks(mark: Path) -> dict[str, Callable[[bytes], bytes]]:
 
 
 ATTACKS = tuple(attacks(Path()))
-FITTING_ONLY = ("wrong dtype", "wrong shape", "half precision")
+FITTING_ONLY = ("wrong dtype", "wrong shape", "half precision", "an empty tree")
 """Attacks that only a reader notices who knows what it expects."""

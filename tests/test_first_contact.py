@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -129,6 +130,35 @@ def test_doctor_says_what_is_missing(bare: dict[str, Any]) -> None:
     assert f"lacks numba: {pip_install('maze')}" in out
     for expected in ("torch ", "gymnasium", "threads", "devices", "cpu", "LPM_DATA", "cache"):
         assert expected in out
+
+
+def test_doctor_names_the_small_wheel_of_torch(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("torch.version.cuda", "12.8")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["doctor"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    hint = "smaller: pip install torch --index-url https://download.pytorch.org/whl/cpu"
+    assert f"torch was built for CUDA and there is no GPU; {hint}" in said
+
+
+def test_the_demo_ends_with_a_ranking_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = Path(__file__).parents[1]
+    (line,) = (line for line in (root / "Makefile").read_text().splitlines() if "lpm reproduce" in line)
+    words = line.split("lpm ", 1)[1].replace("$(DEMO)", str(tmp_path)).split()
+    for method in ("lgn", "lpm", "rnd", "none"):  # its runs, as they were stored: they are not made again
+        for seed in (0, 1):
+            run = Path("runs", "stochastic", method, f"seed_{seed}.json")
+            (tmp_path / run).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / run).write_bytes((root / "results" / "mountain_car" / run).read_bytes())
+    assert main(words) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"with the noise action, bins visited \(of 100\): 1\. LGN \d+\.\d, 2\. ", said)
+    assert "LGN leads:" in said
+    assert "claims" not in said
+    page = (tmp_path / "index.html").read_text()
+    assert page.index("LGN comes first") < page.index("The paper, run again")
 
 
 def test_a_sweep_without_numba_fails_once_before_the_first_run(

@@ -24,6 +24,7 @@ from lpm import state_file
 from lpm.adapters.gymnasium import IntrinsicVectorReward
 from lpm.agents import PPOConfig
 from lpm.cli import main
+from lpm.envs.noise_sources import folder_images
 from lpm.files import open_regular, parse_json, read_regular
 from lpm.runs import CheckpointError, RunConfig, TrainOptions, train
 from lpm.runs.checkpoint import checkpoints
@@ -375,6 +376,22 @@ def test_report_on_a_strangers_runs(tmp_path: Path, run: Path, capsys: pytest.Ca
     assert said.count("skipped: not a readable run") == 5
 
 
+# ---- pictures -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("attack", ["a program", "a bomb", "a link"])
+def test_a_folder_of_images(attack: str, tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    path = tmp_path / "noise.png"
+    if attack == "a program":  # Pillow gives EPS to Ghostscript, whatever the file is called
+        path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n(%pipe%true) (w) file\n%%EOF\n")
+    elif attack == "a bomb":
+        image.new("L", (8000, 8000)).save(path)
+        assert path.stat().st_size < 200_000
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises((ValueError, OSError), match=r"noise\.png|cannot identify"):
+        folder_images(str(tmp_path), (8, 8))
+
+
 # ---- the tools they share -------------------------------------------------------------------------------------
 def test_files_are_bounded(tmp_path: Path) -> None:
     path = tmp_path / "a"
@@ -403,6 +420,7 @@ def test_no_module_of_the_library_unpickles_files() -> None:
         if word in path.read_text().replace("literal_eval(", "").replace(".eval(", "").replace("_exec(", "")
     }
     assert found == {
+        ("core/bonus.py", "torch.load"),  # of a bonus that is itself in a pickle, between processes
         ("core/check.py", "torch.load"),  # of what it has just saved to memory
         ("sweeps/local.py", "pickle.load"),  # from the parent process
         ("sweeps/ray.py", "pickle.load"),  # from the driver

@@ -70,6 +70,8 @@ def test_the_commands_of_a_page_run(page: str, folder: Path) -> None:
 
 
 def refresh_tool() -> ModuleType:
+    if (tools := str(ROOT / "tools")) not in sys.path:  # where Python looks when the tool is started by its path
+        sys.path.append(tools)
     spec = importlib.util.spec_from_file_location("refresh_results", ROOT / "tools" / "refresh_results.py")
     assert spec is not None
     assert spec.loader is not None
@@ -80,6 +82,13 @@ def refresh_tool() -> ModuleType:
 
 def test_every_number_is_that_of_the_results(capsys: pytest.CaptureFixture[str]) -> None:
     assert refresh_tool().main(["--check"]) == 0, capsys.readouterr().out
+
+
+def test_no_line_begins_with_a_number() -> None:
+    """A line that begins with a comment ends the paragraph, on GitHub as on the site."""
+    for page in refresh_tool().documents():
+        for line in page.read_text(encoding="utf-8").splitlines():
+            assert not re.match(r"\s*<!-- (number|sb3 (?!table))", line), f"{page.name}: {line}"
 
 
 def sb3_file(folder: Path, algorithm: str, bonus: str, seed: int, cells: float, **settings: float) -> None:
@@ -125,6 +134,16 @@ def test_a_measured_table_is_as_it_was_stored(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(tool, "BENCHMARKS", tmp_path)
     (tmp_path / "speed.json").write_text(json.dumps({"columns": ["a", "b"], "rows": [["x", "1.5"]]}))
     assert "| x | 1.5 |" in tool.refreshed("<!-- stored speed --><!-- end -->", {})
+
+
+def test_marked_places_without_runs_and_without_sense() -> None:
+    tool = refresh_tool()
+    assert tool.mean_of({}, "lava-desk", "s9n1", "success", "lpm") == tool.NOT_RUN
+    with pytest.raises(SystemExit, match="no results of lave-desk"):
+        tool.mean_of({}, "lave-desk", "s9n1", "success", "lpm")
+    with pytest.raises(SystemExit, match="expected summary, cost or one of mnist, maze"):
+        tool.judged({}, "mazes")
+    assert "claims, 0 hold" in tool.refreshed("<!-- verdicts summary --><!-- end -->", {})
 
 
 def test_links_to_files_lead_somewhere() -> None:

@@ -12,6 +12,7 @@ Marked places, in README.md and in every page under docs/, EXPERIMENT as `mounta
     <!-- sb3 table -->…<!-- end -->                                  results/sb3, a row a learner and bonus
     <!-- sb3 ALGORITHM BONUS METRIC -->…<!-- end -->                 one mean of it: cells, noise or return
     <!-- stored NAME -->…<!-- end -->                                results/benchmarks/NAME.json: columns and rows
+    <!-- kills REPORT -->…<!-- end -->                               what a campaign of kills found
     <!-- verdicts WHAT -->…<!-- end -->                              summary, cost, or an experiment: its claims judged
 
 A run that is not in `results/` is shown as a dash, a table without any by a sentence.
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import shutil
 import sys
@@ -29,6 +31,9 @@ from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from report_picture import PICTURE as REPORT
+from report_picture import shown
 
 from lpm.experiments.experiment import EXPERIMENTS
 from lpm.files import write_atomic
@@ -47,7 +52,7 @@ SB3 = ROOT / "results" / "sb3"
 SB3_FIGURE = ROOT / "docs" / "adapters" / "sb3_mountain_car.png"
 SB3_METRICS = ("cells", "noise", "return")
 BENCHMARKS = ROOT / "results" / "benchmarks"
-PLACE = re.compile(r"<!-- (table|means|spread|number|sb3|stored|verdicts) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
+PLACE = re.compile(r"<!-- (table|means|spread|number|sb3|stored|verdicts|kills) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
 PICTURE = re.compile(r"\]\(results/([\w.-]+\.png)\)")
 NOT_RUN = "–"
 Shown = Callable[[Mapping[str, Analysis], str, str, str, str], str]
@@ -78,6 +83,7 @@ def refreshed(text: str, analyses: Mapping[str, Analysis]) -> str:
             "sb3": sb3_table,
             "stored": lambda: stored(words[0]),
             "verdicts": lambda: judged(analyses, words[0]),
+            "kills": lambda: kills_table(words[0]),
         }
         # Markdown: a table that follows a comment without an empty line is part of the comment
         return f"{opening}\n\n{made[kind]()}\n<!-- end -->"
@@ -108,6 +114,8 @@ def full_table(analyses: Mapping[str, Analysis], name: str) -> str:
 
 def short_table(analyses: Mapping[str, Analysis], shown: Shown, stem: str, metric: str, *methods: str) -> str:
     """Cells shown in one way: a row a method, a column a condition. Those that the project recommends are bold."""
+    if without_runs(analyses, stem):
+        return f"{NO_RUNS}\n"
     table = analysis_of(analyses, stem).table(metric)
     rows = []
     for method in methods:
@@ -115,6 +123,21 @@ def short_table(analyses: Mapping[str, Analysis], shown: Shown, stem: str, metri
         row = [f"`{bonus_of(method)}`", *cells]
         rows.append([f"**{cell}**" for cell in row] if method == RECOMMENDED else row)
     return markdown_table(("bonus", *table.conditions.values()), rows)
+
+
+def kills_table(report: str) -> str:
+    """What `tools/kill_campaign.py` wrote to this file."""
+    path = ROOT / report
+    if not path.exists():
+        return NO_RUNS
+    found = json.loads(path.read_text(encoding="utf-8"))
+    rows = [[fault, str(n["kills"]), str(n["identical"])] for fault, n in found["faults"].items()]
+    rows.append(["**all**", f"**{found['kills']}**", f"**{found['identical']}**"])
+    whole = (
+        f"{found['victims']} victims of {found['cases']} kinds, {found['cpu_seconds'] / 60:.0f} minutes of one core, "
+        f"torch {found['versions'].get('torch', 'unknown')}."
+    )
+    return f"{markdown_table(('killed', 'times', 'identical in the end'), rows)}\n\n{whole}"
 
 
 def mean_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> str:
@@ -135,14 +158,18 @@ def spread_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metri
 
 def summary_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> Summary | None:
     """Of one cell; None if there are no runs."""
-    """A mean over seeds as it is shown: an integer, or two digits if it is small; a dash if there are no runs."""
-    if stem not in analyses and stem.rpartition("-")[0] in EXPERIMENTS:
-        return NOT_RUN
+    if without_runs(analyses, stem):
+        return None
     analysis = analysis_of(analyses, stem)
     if metric not in analysis.evidence.metrics or condition not in analysis.evidence.conditions:
         raise SystemExit(f"{stem} has no metric {metric!r} in a condition {condition!r}")
     cell = analysis.cells.get((metric, condition, method))
     return None if cell is None else cell.summary
+
+
+def without_runs(analyses: Mapping[str, Analysis], stem: str) -> bool:
+    """Whether this is an experiment at a scale of which nothing is stored; a misspelt one is not."""
+    return stem not in analyses and stem.rpartition("-")[0] in EXPERIMENTS
 
 
 def analysis_of(analyses: Mapping[str, Analysis], stem: str) -> Analysis:
@@ -247,6 +274,7 @@ def draw_sb3(path: Path) -> None:
     learners = list(dict.fromkeys(algorithm for algorithm, _ in found))
     figure, axes = pyplot.subplots(1, len(learners), figsize=(4.3 * len(learners), 3.3), sharey=True, squeeze=False)
     for axis, learner in zip(axes[0], learners, strict=True):
+        ends: list[tuple[float, str, str, str]] = []
         for (algorithm, bonus), runs in found.items():
             if algorithm != learner:
                 continue
@@ -257,12 +285,15 @@ def draw_sb3(path: Path) -> None:
                 axis.plot(steps, [100 * p[1] for p in run["curve"]], color=colour, alpha=0.25, linewidth=0.8)
             mean = [fmean(100 * run["curve"][i][1] for run in runs) for i in range(len(steps))]
             axis.plot(steps, mean, color=colour, linewidth=3 if ours else 1.8)
-            label, weight = "no bonus" if bonus == "none" else bonus, "bold" if ours else "normal"
-            axis.annotate(label, (steps[-1], mean[-1]), (4, 0), va="center", textcoords="offset points",
-                          color=colour, fontweight=weight)  # fmt: skip
+            ends.append((mean[-1], "no bonus" if bonus == "none" else bonus, colour, "bold" if ours else "normal"))
+        height = -math.inf
+        for end, label, colour, weight in sorted(ends):
+            height = max(end, height + 7)  # labels of lines that end together stand above each other
+            axis.text(steps[-1] * 1.02, height, label, va="center", color=colour, fontweight=weight)
         seeds = sorted({len(runs) for (algorithm, _), runs in found.items() if algorithm == learner})
         counted = " to ".join(str(count) for count in dict.fromkeys((seeds[0], seeds[-1])))
-        axis.set(xlabel="environment steps", ylim=(0, 100), xlim=(0, steps[-1] * 1.28))
+        axis.set(xlabel="environment steps", ylim=(0, 100), xlim=(0, steps[-1] * 1.3))
+        axis.set_xticks([0, steps[-1] / 2, steps[-1]], ["0", f"{steps[-1] / 2:,.0f}", f"{steps[-1]:,.0f}"])
         axis.set_title(f"SB3 {learner}, {counted} seeds", loc="left", fontsize=11, fontweight="bold")
         axis.spines[["top", "right"]].set_visible(False)
     axes[0, 0].set_ylabel("cells visited, %")
@@ -361,6 +392,8 @@ def main(words: list[str] | None = None) -> int:
             stale.append(str(SB3_FIGURE.relative_to(ROOT)))
             if not options.check:
                 draw_sb3(SB3_FIGURE)
+        if drawn_from(REPORT) != shown(pages.analyses):  # no fault of a check: it takes a browser to make it anew
+            print(f"{REPORT.relative_to(ROOT)} shows an older ranking: python tools/report_picture.py takes it anew")
         if not options.check:
             export(pages.analyses, folder)
             FIGURES.mkdir(exist_ok=True)

@@ -9,7 +9,7 @@ from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import RewardMixer
 from lpm.files import replacing
 from lpm.state_file import load, write
-from lpm.state_tree import check_bonus, check_like
+from lpm.state_tree import check_bonus, check_like, require
 
 KIND = "adapter"
 
@@ -44,8 +44,10 @@ def read_state(path: str | Path, part: Stateful, **about: int) -> None:
             raise ValueError(f"{path}: expected {name} {value}, as the model, got {stored['about'].get(name)}")
     try:
         # the rest of an adapter's state grows with its episodes and steps: its own load looks at it
-        check_bonus(part.bonus, stored["state"]["bonus"])
+        rows, came = part.bonus.num_envs, len(stored["state"]["mixer"]["carry"])
+        require(rows == came, f"a state of {rows} environments", came)
         check_like(part.mixer.state_dict(), stored["state"]["mixer"], "mixer")
+        check_bonus(part.bonus, stored["state"]["bonus"])
         part.load_state_dict(stored["state"])
     except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: does not fit this {kind}: {error}") from error

@@ -25,6 +25,7 @@ from lpm.core.group import ALONE, Group, Order
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer, Schedule, scheduled
 from lpm.core.registry import resolve_device
 from lpm.core.spaces import Spaces
+from lpm.nn.folded import FoldedConv2d
 from lpm.nn.inputs import in_chunks
 from lpm.state_tree import check_bonus, check_like, check_optimizer
 
@@ -150,7 +151,10 @@ class Agent:
         agent_seed, env_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(2) // 2)
         self.generator = torch.Generator().manual_seed(agent_seed)
         self.policy = ActorCritic(self.spaces, config.network, config.value_heads, self.generator).to(self.device)
-        self.channels_last = self.device.type == "cpu" and self.policy.shares_trunk and not self.spaces.channels_last
+        encoder = self.policy.encoder
+        folded = encoder is not None and isinstance(encoder.body[0], FoldedConv2d)  # lays images out by itself
+        self.channels_last = encoder is not None and self.device.type == "cpu" and not self.spaces.channels_last
+        self.channels_last &= not folded
         if self.device.type == "cpu" and self.policy.shares_trunk:
             self.policy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._parts = self.policy.parts() if self.clips_parts else [list(self.policy.parameters())]
@@ -428,9 +432,12 @@ class Agent:
         """
         if state.get("algorithm") != self.name:
             raise ValueError(f"expected the state of {self.name}, got that of {state.get('algorithm')}")
-        if self.group.alone and self.moved(state):
+        moved = self.group.alone and self.moved(state)
+        if moved:
             state = self._moved(state)
-        check_like(self.state_dict(), state, "agent")
+        own = self.state_dict()
+        collector = {**own["collector"], "recent": [], **({"envs": {}} if moved else {})}
+        check_like({**own, "optimizer": {}, "bonus": own["bonus"] and {}, "collector": collector}, state, "agent")
         if self.bonus is not None:
             check_bonus(self.bonus, state["bonus"])
         check_optimizer(self.optimizer, state["optimizer"])

@@ -132,8 +132,10 @@ class PPO(Agent):
                 whole = advantage if weights is None else of_all[number]
                 if c.normalise_advantage and len(whole) > 1:
                     advantage = (advantage - whole.mean()) / (whole.std() + 1e-8)
+                # index_select copies whole rows, but lays them out anew
+                obs = batch.obs.index_select(0, index) if batch.obs.is_contiguous() else batch.obs[index]
                 with self._precision:
-                    parts = self._compiled_loss(batch.obs[index], choice, old, advantage, returns, values)
+                    parts = self._compiled_loss(obs, choice, old, advantage, returns, values)
                 policy_loss, value_loss, mean_entropy = parts[0], parts[1], parts[2]
                 loss = policy_loss + c.value_coef * value_loss - entropy * mean_entropy
                 named = {"policy loss": policy_loss, "value loss": value_loss, "entropy": mean_entropy}

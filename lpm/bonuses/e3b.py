@@ -14,8 +14,10 @@ from lpm.core.registry import register
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience
 from lpm.nn.inverse import InverseFeatures
-from lpm.nn.memory import embed_episodes, episode_starts
+from lpm.nn.memory import embed_episodes, episode_starts, episodes_over
 from lpm.nn.seeding import seeded
+
+STEPS_AT_ONCE = 32
 
 
 @dataclass(frozen=True)
@@ -51,16 +53,29 @@ class E3BConfig:
         expect_at_least(self, 0, "lr")
 
 
-def elliptical_bonus(inverse: Tensor, h: Tensor) -> Tensor:
-    """b = hᵀ C⁻¹ h of each environment, (N,); then C ← C + h hᵀ in place, by Sherman and Morrison.
+def elliptical_bonuses(inverse: Tensor, rows: Tensor, episode: Tensor, present: Tensor, ridge: float) -> Tensor:
+    """b = hᵀ C⁻¹ h of rows h (N, S, F) in time order, each of which then enters C ← C + h hᵀ; (N, S).
 
-    `inverse` (N, F, F) stays exactly symmetric. h = 0 pays 0 and changes nothing.
+    `inverse` (N, F, F) is C⁻¹ of episode 0 and becomes that of the episode `present` (N,); `episode` (N, S) is each
+    row's, and from 1 on it starts with C = ridge · I. h = 0 pays 0 and changes nothing. `inverse` stays exactly
+    symmetric.
+
+    With K = H C⁻¹ Hᵀ of the C before, I + K = L Lᵀ holds all at once: 1 + b is the square of L's diagonal, by which the
+    determinant grows, and C⁻¹ loses Vᵀ V with V = L⁻¹ H C⁻¹ (Woodbury).
     """
-    u = torch.bmm(inverse, h.unsqueeze(2)).squeeze(2)
-    bonus = (h * u).sum(1)
-    v = u / torch.sqrt(1 + bonus).unsqueeze(1)
-    inverse.sub_(v.unsqueeze(2) * v.unsqueeze(1))
-    return bonus
+    fresh = torch.eye(rows.shape[2], dtype=rows.dtype, device=rows.device) / ridge
+    u = torch.where((episode == 0).unsqueeze(2), torch.bmm(rows, inverse), rows / ridge)
+    together = episode.unsqueeze(2) == episode.unsqueeze(1)
+    gram = torch.bmm(u, rows.mT).masked_fill_(~together, 0)
+    gram.diagonal(dim1=1, dim2=2).add_(1)
+    root = torch.linalg.cholesky(gram)
+    own = (episode == present.unsqueeze(1)).unsqueeze(2)
+    v = torch.linalg.solve_triangular(root, u * own, upper=False)
+    loss = torch.bmm(v.mT, v)
+    begun = (present > 0).view(-1, 1, 1)
+    inverse.copy_(torch.where(begun, fresh, inverse)).sub_((loss + loss.mT) / 2)
+    gain: Tensor = root.diagonal(dim1=1, dim2=2).square() - 1
+    return gain
 
 
 @register("e3b")
@@ -108,18 +123,20 @@ class E3B(Learner):
             return torch.zeros(batch.shape, device=batch.device)
         starts = episode_starts(batch, running)
         first, following = embed_episodes(batch, starts, self._embed)
-        started, ended, rewards = starts.any(1), batch.done & batch.valid, []
-        for t in range(batch.shape[0]):
-            if bool(started[t]):
-                elliptical_bonus(inverse, first[t])
-            rewards.append(elliptical_bonus(inverse, following[t]))
-            if bool(ended[t].any()):
-                inverse[ended[t]] = torch.eye(inverse.shape[1], dtype=inverse.dtype, device=inverse.device) / (
-                    self.config.ridge
-                )
-            running |= batch.valid[t]
-            running &= ~ended[t]
-        return torch.stack(rewards)
+        ended, rewards = batch.done & batch.valid, []
+        for start in range(0, batch.shape[0], STEPS_AT_ONCE):
+            steps = slice(start, start + STEPS_AT_ONCE)
+            rows = torch.stack([first[steps], following[steps]], 1).flatten(0, 1).transpose(0, 1)
+            passed = ended[steps].cumsum(0)
+            before = (passed - ended[steps].long()).T.repeat_interleave(2, 1)
+            exists = torch.stack([starts[steps].any(1), batch.valid[steps].any(1)], 1).flatten()
+            bonus = rows.new_zeros(rows.shape[:2])
+            bonus[:, exists] = elliptical_bonuses(
+                inverse, rows[:, exists], before[:, exists], passed[-1], self.config.ridge
+            )
+            rewards.append(bonus[:, 1::2].T)
+        running.copy_((running | batch.valid.any(0)) & ~episodes_over(batch))
+        return torch.cat(rewards)
 
     def _embed(self, obs: Tensor) -> Tensor:
         return self.model(self.experience.input(obs)).double()  # type: ignore[no-any-return]

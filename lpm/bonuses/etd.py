@@ -21,7 +21,7 @@ from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.inputs import in_chunks
 from lpm.nn.memory import EpisodicMemory, embed_episodes
-from lpm.nn.quasimetric import QuasimetricModel, contrastive_loss, last_of_segment, mrn_distance, truncated_geometric
+from lpm.nn.quasimetric import QuasimetricModel, contrastive_loss, last_of_segment, mrn_distances, truncated_geometric
 from lpm.nn.seeding import seeded
 
 MEMORY_BYTES = 128 * 2**20
@@ -106,31 +106,22 @@ class ETD(Learner):
 
     # ---- collection ---------------------------------------------------------------------------------------
     def _score(self, batch: Transitions) -> Tensor:
-        return self._run(batch, self.memory.fork())
+        first, following = embed_episodes(batch, self.memory.starts(batch), self._embed)
+        return self.memory.compare(self.memory.places(batch), first, following, _nearest)
 
     def _observe(self, batch: Transitions) -> None:
         self._step(batch)
 
     def _step(self, batch: Transitions) -> Tensor:
-        reward = self._run(batch, self.memory)
+        places = self.memory.places(batch)
+        first, following = embed_episodes(batch, self.memory.starts(batch), self._embed)
+        reward = self.memory.compare(places, first, following, _nearest)
+        self.memory.store(batch, places, first, following)
         if self.kept is not None:
-            self.kept.visit(batch, batch.obs, batch.next_obs)
+            self.kept.store(batch, places, batch.obs, batch.next_obs)
         env = torch.arange(self.num_envs, device=batch.device).expand(batch.shape)
         self.experience.observe(batch, env=env[batch.valid], done=batch.done[batch.valid])
         return reward
-
-    def _run(self, batch: Transitions, memory: EpisodicMemory) -> Tensor:
-        """Rewards of a block, (T, N); `memory` moves on through it."""
-        first, following = embed_episodes(batch, memory.starts(batch), self._embed)
-
-        def nearest(t: int) -> Tensor:
-            live = memory.live
-            if live.shape[1] == 0:
-                return following.new_zeros(len(live))
-            distance = mrn_distance(memory.stored, following[t].unsqueeze(1))
-            return distance.masked_fill(~live, torch.inf).amin(1)
-
-        return memory.visit(batch, first, following, nearest)
 
     def _embed(self, obs: Tensor) -> Tensor:
         return self.model.embed(self.experience.input(obs))
@@ -175,6 +166,12 @@ class ETD(Learner):
         env, slot = self.kept.live.nonzero(as_tuple=True)
         observations = self.kept.rows
         self.memory.rows[env, slot] = in_chunks(lambda e, s: self._embed(observations[e, s]), env, slot)
+
+
+def _nearest(query: Tensor, rows: Tensor, seen: Tensor) -> Tensor:
+    """Temporal distance to each query (n, T, D) from the nearest of the rows (n, M, D) that it sees; 0 if none."""
+    distance = mrn_distances(rows, query).transpose(1, 2).masked_fill(~seen, torch.inf).amin(2)
+    return distance.masked_fill(~seen.any(2), 0)
 
 
 def _default_memory(spaces: Spaces, num_envs: int) -> int:

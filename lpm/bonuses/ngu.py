@@ -13,7 +13,7 @@ from lpm.core.registry import register
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.inverse import InverseFeatures
-from lpm.nn.memory import EpisodicMemory, embed_episodes, nearest_squares
+from lpm.nn.memory import EpisodicMemory, Places, embed_episodes, nearest_squares
 from lpm.nn.random_target import RandomTargetModel
 from lpm.nn.seeding import seeded
 from lpm.nn.statistics import RunningMoments
@@ -66,13 +66,13 @@ class NGUConfig:
 
 
 def episodic_novelty(squares: Tensor, mean: Tensor, config: NGUConfig) -> Tensor:
-    """r_ep (N,) from squared distances to the nearest neighbours (N, k), infinite where there is none (Algorithm 1).
+    """r_ep (...) from squared distances to the nearest neighbours (..., k), infinite where there is none (Algorithm 1).
 
     `mean` is the running mean of such distances; while it is 0, everything was seen before.
     """
-    scaled = torch.where(squares.isinf(), squares, squares / mean) if bool(mean > 0) else squares
+    scaled = torch.where(squares.isinf() | (mean <= 0), squares, squares / mean)
     kernel = config.kernel_epsilon / ((scaled - config.cluster_distance).clamp_min(0) + config.kernel_epsilon)
-    similarity = kernel.sum(1).sqrt() + config.kernel_constant
+    similarity = kernel.sum(-1).sqrt() + config.kernel_constant
     return torch.where(similarity > config.max_similarity, 0.0, 1 / similarity)
 
 
@@ -110,7 +110,8 @@ class NGU(Learner):
     def _score(self, batch: Transitions) -> Tensor:
         if not self.experience.ready:
             return torch.zeros(batch.shape, device=batch.device)
-        episodic = self._episodic(batch, self.memory.fork(), self.distances.clone())
+        first, following = embed_episodes(batch, self.memory.starts(batch), self._embed)
+        episodic, _ = self._episodic(batch, self.memory.places(batch), first, following)
         return episodic * self._factor(self._errors(batch))
 
     def _observe(self, batch: Transitions) -> None:
@@ -119,24 +120,28 @@ class NGU(Learner):
     def _step(self, batch: Transitions) -> Tensor:
         reward = torch.zeros(batch.shape, device=batch.device)
         if self.experience.ready:
-            errors = self._errors(batch)
-            reward = self._episodic(batch, self.memory, self.distances) * self._factor(errors)
+            errors, places = self._errors(batch), self.memory.places(batch)
+            first, following = embed_episodes(batch, self.memory.starts(batch), self._embed)
+            episodic, distances = self._episodic(batch, places, first, following)
+            reward = episodic * self._factor(errors)
+            self.memory.store(batch, places, first, following)
+            self.distances.copy_(distances[-1])
             self.errors.observe(errors[batch.valid])
         self.experience.observe(batch)
         return reward
 
-    def _episodic(self, batch: Transitions, memory: EpisodicMemory, distances: Tensor) -> Tensor:
-        """r_ep of a block, (T, N); `memory` and `distances` move on through it."""
-        first, following = embed_episodes(batch, memory.starts(batch), self._embed)
+    def _episodic(self, batch: Transitions, places: Places, first: Tensor, following: Tensor) -> tuple[Tensor, Tensor]:
+        """r_ep of a block, (T, N), and what `distances` is after each step, (T, 2)."""
 
-        def novelty(t: int) -> Tensor:
-            squares = nearest_squares(following[t], memory.stored, memory.live, self.config.neighbours)
-            known = batch.valid[t].unsqueeze(1) & squares.isfinite()
-            distances.add_(torch.stack([squares[known].double().sum(), known.sum().double()]))
-            mean = (distances[0] / distances[1].clamp_min(1)).to(squares.dtype)
-            return episodic_novelty(squares, mean, self.config)
+        def nearest(query: Tensor, rows: Tensor, seen: Tensor) -> Tensor:
+            return nearest_squares(query, rows, seen, self.config.neighbours)
 
-        return memory.visit(batch, first, following, novelty)
+        squares = self.memory.compare(places, first, following, nearest)
+        known = batch.valid.unsqueeze(2) & squares.isfinite()
+        found = torch.stack([squares.double().masked_fill(~known, 0).sum((1, 2)), known.double().sum((1, 2))], 1)
+        distances = self.distances + found.cumsum(0)
+        mean = (distances[:, 0] / distances[:, 1].clamp_min(1)).to(squares.dtype)
+        return episodic_novelty(squares, mean.view(-1, 1, 1), self.config), distances
 
     def _embed(self, obs: Tensor) -> Tensor:
         return self.model(self.experience.input(obs))  # type: ignore[no-any-return]
@@ -158,5 +163,5 @@ class NGU(Learner):
         self.errors.commit()
         return {
             "inverse_loss": self.fit("model", self.model.loss, generator),
-            "predictor_loss": self.fit("lifelong", self._distillation, generator),
+            "predictor_loss": self.fit("lifelong", self.lifelong.distillation(self.experience), generator),
         }

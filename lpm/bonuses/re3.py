@@ -13,9 +13,12 @@ from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
 from lpm.core.transitions import Transitions
 from lpm.nn.inputs import ObservationInput, in_chunks
-from lpm.nn.memory import StepMemory, nearest_squares
+from lpm.nn.memory import StepMemory, exact_squares
 from lpm.nn.random_target import random_encoder
 from lpm.nn.seeding import seeded
+
+PAIRS = 2**21
+"""Distances that are computed at a time."""
 
 
 @dataclass(frozen=True)
@@ -80,21 +83,34 @@ class RE3(IntrinsicReward):
             return rewards
         embedded = rewards.new_zeros(*batch.shape, self.config.features)
         embedded[batch.valid] = in_chunks(lambda obs: self.encoder(self.input(obs)), batch.next_obs[batch.valid])
-        for t in range(batch.shape[0]):
-            if not bool(batch.valid[t].any()):
-                continue
-            slot = memory.push(embedded[t], batch.valid[t])
-            rewards[t] = self._entropy(embedded[t], memory, slot)
+        seen = batch.valid.any(1)  # a step of nothing but filler is none
+        old, old_held = memory.in_order()
+        rows = torch.cat([old, embedded[seen]])
+        rewards[seen] = self._entropy(rows, torch.cat([old_held, batch.valid[seen]]), len(old), memory.capacity)
+        memory.extend(embedded[seen], batch.valid[seen])
         return rewards
 
-    def _entropy(self, query: Tensor, memory: StepMemory, slot: int) -> Tensor:
-        """log(1 + distance to the k-th nearest), or to the farthest if there are fewer; 0 if there is none, (N,)."""
-        used, envs = memory.used, query.shape[0]
-        others = memory.held[:used].flatten().repeat(envs, 1)
-        place = torch.arange(envs, device=query.device)
-        others[place, slot * envs + place] = False
-        squares = nearest_squares(query, memory.rows[:used].flatten(0, 1), others, self.config.neighbours)
-        return torch.log1p(squares.masked_fill(squares.isinf(), 0).amax(1).sqrt())
+    def _entropy(self, rows: Tensor, held: Tensor, known: int, capacity: int) -> Tensor:
+        """log(1 + distance to the k-th nearest) of the steps from `known` on among the latest `capacity` steps.
+
+        To the farthest if there are fewer; 0 if there is none. `rows` are (K, N, F), the result (K − known, N).
+        """
+        envs, results = rows.shape[1], [rows.new_zeros(0, rows.shape[1])]
+        sizes = rows.square().sum(2).masked_fill(~held, torch.inf)  # what is not held is infinitely far
+        at_once = max(1, PAIRS // (envs**2 * min(capacity, len(rows))))
+        for start in range(known, len(rows), at_once):
+            end, begin = min(start + at_once, len(rows)), max(0, start + 1 - capacity)
+            query, others = rows[start:end].flatten(0, 1), rows[begin:end].flatten(0, 1)
+            rough = torch.addmm(sizes[begin:end].flatten(), query, others.T, alpha=-2)
+            by_step = rough.view(end - start, envs, end - begin, envs)
+            for i, step in enumerate(range(start, end)):
+                by_step[i, :, : max(0, step + 1 - capacity - begin)] = torch.inf  # forgotten
+                by_step[i, :, step + 1 - begin :] = torch.inf  # to come
+                by_step[i, :, step - begin].fill_diagonal_(torch.inf)  # itself
+            squares = exact_squares(rough.unsqueeze(0), query.unsqueeze(0), others.unsqueeze(0), self.config.neighbours)
+            farthest = squares.masked_fill(squares.isinf(), 0).amax(2)
+            results.append(torch.log1p(farthest.sqrt()).view(-1, envs))
+        return torch.cat(results)
 
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
         moments = self.input.moments

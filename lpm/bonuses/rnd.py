@@ -12,7 +12,7 @@ from lpm.bonuses._learner import Learner
 from lpm.bonuses._settings import expect, expect_at_least
 from lpm.core.registry import register
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Experience, LeastSquares, Prepared
+from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Activation
 from lpm.nn.random_target import RandomTargetModel
 from lpm.nn.seeding import seeded
@@ -95,19 +95,16 @@ class RND(Learner):
         return self.experience.each(self._errors, batch)
 
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
-        # the target never changes: its features are computed once, not once per epoch
+        if self.config.proportion == 1:
+            return {"predictor_loss": self.fit("predictor", self.model.distillation(self.experience), generator)}
         truth = self.experience.at_fresh(lambda rows: self.model.truth(rows.x_next))
 
         def loss(rows: Prepared) -> Tensor:
             errors = self.model.gap(rows.x_next, truth[rows.index]).square().mean(1)
-            if self.config.proportion == 1:
-                return errors
             kept = torch.rand(len(errors), generator=generator).to(errors.device) < self.config.proportion
             return (errors * kept).sum() / kept.sum().clamp_min(1)
 
-        layers = self.model.layers() if self.config.proportion == 1 else None
-        written_out = layers and LeastSquares(layers, lambda rows: (rows.x_next, truth[rows.index]))
-        return {"predictor_loss": self.fit("predictor", written_out or loss, generator)}
+        return {"predictor_loss": self.fit("predictor", loss, generator)}
 
     def _errors(self, rows: Prepared) -> Tensor:
         return self.model.gap(rows.x_next).square().mean(1)

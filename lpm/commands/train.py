@@ -25,7 +25,7 @@ from lpm.envs.outside import Wrap
 from lpm.runs.checkpoint import CheckpointError
 from lpm.runs.config import PRESETS, RunConfig
 from lpm.runs.distributed import TIMEOUT_SECONDS, joined
-from lpm.runs.folder import RunFolder
+from lpm.runs.folder import MOVABLE, RunFolder
 from lpm.runs.loggers import Service
 from lpm.runs.train import Outcome, TrainOptions, train
 from lpm.suggest import suggest
@@ -76,7 +76,8 @@ def _plan(args: Sequence[str]) -> tuple[RunConfig, Path, TrainOptions, bool]:
         _options(choices, saved), args=words, prog="lpm train", description=DESCRIPTION, use_underscores=False
     )
     config = _config(given, choices, saved, env)
-    if saved and config.steps != saved.steps and saved.differences(config)[1:] == []:
+    changed = [] if saved is None else [line.split(":")[0] for line in saved.differences(config)]
+    if saved and [name for name in changed if name not in MOVABLE] == ["run.steps"]:
         RunFolder.open(given.out).extend(config.steps)
         print(f"Extended from {saved.steps:,} to {config.steps:,} steps; schedules go on as shares of the new total.")
     out = given.out or Path("runs") / f"{config.env_id.replace('/', '-')}-{config.algo}-{config.bonus}-{config.seed}"

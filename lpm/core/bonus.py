@@ -259,7 +259,8 @@ class IntrinsicReward(nn.Module):
             result = fn(tensor)
             return result if result.dtype == tensor.dtype else tensor.to(result.device)
 
-        return super()._apply(moved, recurse)
+        super()._apply(moved, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     def gather_state(self) -> dict[str, Any]:
         """`state_dict` as a single process would have it, in the first process of a group; empty in the others."""

@@ -18,6 +18,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from lpm.envs.rng import RowRandom
+from lpm.files import open_regular
 from lpm.versions import pip_install
 
 Array = NDArray[Any]
@@ -25,6 +26,10 @@ Images = NDArray[np.uint8]
 GRAY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 _TRIGGERS, _BLENDS, _FITS = ("action", "state", "always", "never"), ("replace", "add"), ("stretch", "tile")
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
+_FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "GIF", "TIFF")
+"""Of what is read, whatever a file is called: Pillow hands others, such as EPS, to programs."""
+_MAX_PIXELS = 50_000_000
+"""Of an image: one of more is taken for a decompression bomb."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +245,11 @@ def folder_images(folder: str, size: tuple[int, int]) -> Images:
     height, width = size
     frames = []
     for path in paths:
-        with Image.open(path) as image:
+        with open_regular(path) as stream, Image.open(stream, formats=_FORMATS) as image:
+            if image.width * image.height > _MAX_PIXELS:
+                raise ValueError(
+                    f"{path}: expected at most {_MAX_PIXELS:,} pixels, got {image.width:,} x {image.height:,}"
+                )
             frames.append(np.asarray(image.convert("RGB").resize((width, height), Image.Resampling.BILINEAR)))
     return np.stack(frames)
 

@@ -23,7 +23,6 @@ EXPERIMENTS: Mapping[str, str] = {
     "atari": "atari",
     "montezuma": "montezuma",
     "lava": "lava",
-    "families": "families",
     "overhead": "overhead",
     "ablation": "ablation",
 }
@@ -168,7 +167,7 @@ class Experiment:
 
         def listed(names: Sequence[str]) -> str:
             more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-            return ", ".join(names[:MOST_NAMED]) + more
+            return "; ".join(names[:MOST_NAMED]) + more  # labels have commas
 
         parts = [f"Part of the {scale} scale: {sum(done.values()):,} of {seeds * len(done):,} runs."]
         if absent:

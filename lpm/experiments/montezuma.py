@@ -29,7 +29,7 @@ METHODS = {
     **ALL,
 }
 MAIN = ("lpm-rnd", "lpm", "rnd", "ngu", "none", "random")
-DESK = ("lgn", "lpm-rnd", "lpm", "lpm-slow", "rnd", "random")
+DESK = ("lgn", "lpm-rnd", "lpm", "lpm-slow", "rnd", "random", "oracle")
 BONUS: dict[str, dict[str, int]] = {name: {"epochs": 1} for name in ("rnd", "ngu")}
 # f and g as often as Atari's; the release's form reads random features and shares no encoder
 SMALL_AGENT_MONTEZUMA = replace(SMALL_AGENT, episodic_bonus=False)

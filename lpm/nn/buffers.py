@@ -173,7 +173,12 @@ class TransitionBuffer(RingBuffer):
 
     def rows(self, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Raw (obs, action, next_obs) of the given slots."""
-        return self["obs"][slots], self["action"][slots], self["next_obs"][slots]
+        # index_select copies whole rows; indexing would look at every pixel
+        return (
+            self["obs"].index_select(0, slots),
+            self["action"].index_select(0, slots),
+            self["next_obs"].index_select(0, slots),
+        )
 
 
 def fixed_sample(count: int, most: int) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from lpm.core.group import ALONE, Group
 from lpm.core.spaces import Spaces
+from lpm.nn.folded import pixel_error
 from lpm.nn.fused import Layer, linear_layers
 from lpm.nn.networks import Activation, Decoder, Encoder, SkipMLP, mlp
 
@@ -62,15 +63,24 @@ class DynamicsModel(nn.Module):
         if self.encoder is None:
             change = self.body(torch.cat([x, action], dim=1))
             return x + change if self.delta else change  # type: ignore[no-any-return]
-        return self.decoder(self.body(torch.cat([self.encoder(x), action], dim=1)))  # type: ignore[no-any-return]
+        return self.decoder(self._hidden(x, action))  # type: ignore[no-any-return]
+
+    def _hidden(self, x: Tensor, action: Tensor) -> Tensor:
+        assert self.encoder is not None
+        return self.body(torch.cat([self.encoder(x), action], dim=1))  # type: ignore[no-any-return]
 
     def errors(self, x: Tensor, action: Tensor, target: Tensor) -> Tensor:
         """Mean squared error of each prediction, (B,)."""
-        return mean_square(self(x, action), target)
+        if self.encoder is None:
+            return mean_square(self(x, action), target)
+        shown, target = self.decoder.beside(self._hidden(x, action), target)
+        return mean_square(torch.sigmoid(shown) if self.decoder.squash else shown, target)
 
     def loss(self, x: Tensor, action: Tensor, target: Tensor) -> Tensor:
         """Mean of `errors`."""
-        return self.errors(x, action, target).mean()
+        if self.encoder is None:
+            return self.errors(x, action, target).mean()
+        return pixel_error(*self.decoder.beside(self._hidden(x, action), target), squash=self.decoder.squash)
 
     def layers(self) -> list[Layer] | None:
         """The layers, if this is an MLP whose `loss` is its mean squared error on a `problem`."""

@@ -16,12 +16,14 @@ from lpm.core.group import ALONE, Group
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import Columns, TransitionBuffer, minibatches
-from lpm.nn.fused import Layer, least_squares
+from lpm.nn.fused import Layer, adam_step, least_squares
 from lpm.nn.inputs import Normalise, ObservationInput, in_chunks
 from lpm.nn.statistics import RangeWatch
 
 CHUNK = 1024
 """Rows that are preprocessed at a time, unless they have very many numbers: bounds the memory that images take."""
+NUMBERS_IN_CACHE = 2**22
+"""Numbers that are scored at a time, where a row has very many: what they become stays in the processor's cache."""
 NUMBERS_AT_ONCE = 2**23
 """Numbers that are preprocessed at a time: all minibatches of vectors, one of images."""
 
@@ -133,7 +135,7 @@ class Experience(nn.Module):
         if normalise == "auto":
             normalise = "standard" if spaces.kind == "vector" else "none"
         self.spaces = spaces
-        self.chunk = max(1, min(CHUNK, NUMBERS_AT_ONCE // max(1, math.prod(spaces.input_shape))))
+        self.chunk = max(1, min(CHUNK, NUMBERS_IN_CACHE // max(1, math.prod(spaces.input_shape))))
         self.warmup = warmup
         self.frozen = frozen
         self.next_only = next_only
@@ -142,8 +144,10 @@ class Experience(nn.Module):
         self.input = ObservationInput(spaces, normalise, clip)
         self.rescaled = False
         self.watch: RangeWatch | None = None
-        if frozen and self.input.moments is not None and spaces.kind == "vector":
-            self.watch = RangeWatch(self.input.moments, 10.0 if clip is None else clip)
+        # one common scale cuts nothing off, and the range of pixels is known
+        moments = self.input.moments if normalise in ("standard", "robust") and spaces.kind == "vector" else None
+        if frozen and moments is not None:
+            self.watch = RangeWatch(moments, 10.0 if clip is None else clip)
         self.buffer = TransitionBuffer(spaces, capacity, columns, group.size)
 
     # ---- collection ---------------------------------------------------------------------------------------
@@ -183,6 +187,27 @@ class Experience(nn.Module):
     def at_fresh(self, function: Callable[[Prepared], Tensor]) -> Tensor:
         """`function`, which returns one result per row, over what came since the last update, oldest first."""
         return self.at(self.fresh, function)
+
+    def encoded(self, encode: Callable[[Tensor], Tensor], envs: int) -> tuple[Tensor, Tensor]:
+        """`encode` of the observations and of the successors of what came since the last update, (B, F) each.
+
+        Of images each is encoded once: the successor of a row is mostly the observation of the `envs`-th row after it.
+        """
+        slots = self.fresh
+        first = self.at(slots, lambda rows: encode(rows.x))
+        if self.spaces.kind == "vector" or len(slots) <= envs:
+            return first, self.at(slots, lambda rows: encode(rows.x_next))
+        obs, next_obs = self.buffer["obs"], self.buffer["next_obs"]
+        same = in_chunks(
+            lambda now, later: (next_obs.index_select(0, now) == obs.index_select(0, later)).flatten(1).all(1),
+            slots[:-envs],
+            slots[envs:],
+            chunk=self.chunk,
+        )
+        new = torch.cat([~same, same.new_ones(envs)])
+        second = first.roll(-envs, 0)
+        second[new] = self.at(slots[new], lambda rows: encode(rows.x_next))
+        return first, second
 
     # ---- learning -----------------------------------------------------------------------------------------
     @property
@@ -244,7 +269,7 @@ class Experience(nn.Module):
             if average is not None:
                 parameters = optimizer.param_groups[0]["params"]
                 average([*(parameter.grad for parameter in parameters), value.detach()], len(part))
-            optimizer.step()
+            adam_step(optimizer)
             if after_step is not None:
                 after_step()
             losses.append(value.detach())

@@ -93,6 +93,89 @@ class EpisodicMemory(nn.Module):
         """Which transitions of the next block are the first of their episode, (T, N)."""
         return episode_starts(batch, self.count > 0)
 
+    def places(self, batch: Transitions) -> Places:
+        """Where `visit` would put the rows of a block."""
+        starts = self.starts(batch)
+        exists = _in_line(starts, batch.valid)
+        begins = _in_line(starts, torch.zeros_like(starts))
+        order = exists.cumsum(1)
+        before = torch.where(begins, order - 1, 0).cummax(1).values
+        episode = begins.cumsum(1)
+        return Places(exists, episode, order - 1 + torch.where(episode == 0, self.count.unsqueeze(1), -before))
+
+    def store(self, batch: Transitions, places: Places, first: Tensor, following: Tensor) -> None:
+        """Remember a block as `visit` would, all at once."""
+        exists, episode, number = places
+        own = exists & (episode == episode[:, -1:])
+        size = torch.where(own, number + 1, 0).amax(1)
+        size = torch.where(episode[:, -1] == 0, size.maximum(self.count), size)
+        size = size.masked_fill(episodes_over(batch), 0)
+        own &= number >= (size - self.capacity).unsqueeze(1)
+        own &= number < size.unsqueeze(1)
+        for rows, offset in ((first, 0), (following, 1)):
+            env, step = own[:, offset::2].nonzero(as_tuple=True)
+            slot = number[:, offset::2][env, step] % self.capacity
+            self.rows[env, slot] = rows[step, env].to(self.rows.dtype)
+        self.count.copy_(size)
+
+    def compare(
+        self,
+        places: Places,
+        first: Tensor,
+        following: Tensor,
+        compare: Callable[[Tensor, Tensor, Tensor], Tensor],
+    ) -> Tensor:
+        """What `compare` says of every successor of a block and the rows that its episode holds before it.
+
+        Called with queries (n, T, *shape), rows (n, M, *shape) and which of them each query sees (n, T, M), for some
+        environments at a time; its results (n, T, ...) are given as (T, N, ...). Nothing is remembered.
+        """
+        held, steps = int(self.sizes.max()), len(following)
+        at_once = max(1, PAIRS_IN_CACHE // (steps * (held + 2 * steps)))
+        results = []
+        for start in range(0, len(self.count), at_once):
+            envs = slice(start, start + at_once)
+            query = following[:, envs].transpose(0, 1)
+            line = torch.stack([first[:, envs], following[:, envs]], 1).flatten(0, 1).transpose(0, 1)
+            rows = torch.cat([self.rows[envs, :held], line], 1)
+            results.append(compare(query, rows, self._seen(Places(*(part[envs] for part in places)), envs, held)))
+        return torch.cat(results).transpose(0, 1)
+
+    def _seen(self, places: Places, envs: slice, held: int) -> Tensor:
+        """Which remembered rows and rows of the line each successor sees, (n, T, held + 2T)."""
+        exists, episode, number = places
+        count, slot = self.count[envs].unsqueeze(1), torch.arange(held, device=number.device)
+        # the newest number that the slot of a ring can hold
+        old = slot + self.capacity * torch.div(count - 1 - slot, self.capacity, rounding_mode="floor")
+        live = slot < count.clamp_max(self.capacity)
+        rows = torch.cat([old, number], 1).unsqueeze(1)
+        seen = torch.cat([live, exists], 1).unsqueeze(1)
+        seen = seen & (torch.cat([torch.zeros_like(old), episode], 1).unsqueeze(1) == episode[:, 1::2].unsqueeze(2))
+        seen &= rows < number[:, 1::2].unsqueeze(2)
+        if int(number.max()) > self.capacity:
+            seen &= rows >= (number[:, 1::2] - self.capacity).unsqueeze(2)
+        return seen
+
+
+class Places(NamedTuple):
+    """The rows of a block in time order, two per step: the first observation of an episode, and the successor."""
+
+    exists: Tensor  # (N, 2T) there is such a row
+    episode: Tensor  # (N, 2T) number of the episode, 0 for the one that was running
+    number: Tensor  # (N, 2T) how many rows of its episode came before
+
+
+def _in_line(first: Tensor, following: Tensor) -> Tensor:
+    """Two of (T, N) as one of (N, 2T), taking turns."""
+    return torch.stack([first, following], 1).flatten(0, 1).T
+
+
+def episodes_over(batch: Transitions) -> Tensor:
+    """Which environments (N,) ended an episode with their last valid transition of a block."""
+    time = torch.arange(batch.shape[0], device=batch.device).unsqueeze(1)
+    latest = torch.where(batch.valid, time, -1).amax(0)
+    return (latest >= 0) & batch.done.gather(0, latest.clamp_min(0).unsqueeze(0)).squeeze(0)
+
 
 def episode_starts(batch: Transitions, running: Tensor) -> Tensor:
     """Which valid transitions are the first of their episode, given which episodes (N,) are running before."""
@@ -146,10 +229,7 @@ class WindowMemory(nn.Module):
 
     def keep(self, batch: Transitions, line: EpisodeLine) -> None:
         """Remember the end of a line; nothing of an episode that is over."""
-        last = torch.where(batch.valid, batch.done, False).long()
-        latest = torch.where(batch.valid, torch.arange(batch.shape[0], device=last.device).unsqueeze(1), -1).amax(0)
-        over = (latest >= 0) & (last.gather(0, latest.clamp_min(0).unsqueeze(0)).squeeze(0) == 1)
-        kept = line.live & (line.episode == line.episode[:, -1:]) & ~over.unsqueeze(1)
+        kept = line.live & (line.episode == line.episode[:, -1:]) & ~episodes_over(batch).unsqueeze(1)
         newer = kept.flip(1).cumsum(1).flip(1)  # 1 for the newest
         env, place = (kept & (newer <= self.capacity)).nonzero(as_tuple=True)
         self.rows.zero_()
@@ -195,6 +275,8 @@ class EpisodeLine(NamedTuple):
 
 PAIRS_AT_ONCE = 2**22
 """Distances that are computed at a time."""
+PAIRS_IN_CACHE = 2**17
+"""Distances that are computed at a time where they are passed over many times."""
 
 
 def nearest_weighted(query: Tensor, rows: Tensor, weight: Tensor, live: Tensor) -> Tensor:
@@ -241,6 +323,21 @@ class StepMemory(nn.Module):
         self.count += 1
         return slot
 
+    def extend(self, rows: Tensor, held: Tensor) -> None:
+        """`push` of several steps (K, N, *shape), of which the rows in `held` (K, N) count."""
+        steps = min(len(rows), self.capacity)
+        slots = (int(self.count) + torch.arange(len(rows) - steps, len(rows), device=rows.device)) % self.capacity
+        self.rows[slots] = rows[len(rows) - steps :] * held[len(rows) - steps :].reshape(
+            steps, -1, *(1,) * (rows.ndim - 2)
+        )
+        self.held[slots] = held[len(rows) - steps :]
+        self.count += len(rows)
+
+    def in_order(self) -> tuple[Tensor, Tensor]:
+        """The stored steps (K, N, *shape), oldest first, and which of their rows count (K, N)."""
+        slots = torch.arange(int(self.count) - self.used, int(self.count), device=self.rows.device) % self.capacity
+        return self.rows[slots], self.held[slots]
+
     @property
     def used(self) -> int:
         """How many steps are stored."""
@@ -254,17 +351,52 @@ class StepMemory(nn.Module):
 def nearest_squares(query: Tensor, rows: Tensor, live: Tensor, k: int) -> Tensor:
     """Squared distances of each query (N, D) to its k nearest live rows, (N, min(k, M)), ascending.
 
-    `rows` are (N, M, D), or (M, D) for all queries alike; `live` is (N, M). Where fewer rows are live, infinity. The
-    neighbours are found by a matrix product; their distances are then computed again from differences, because the
-    product loses all digits of a small distance.
+    `rows` are (N, M, D), or (M, D) for all queries alike; `live` is (N, M). Several queries an environment: (N, Q, D)
+    with live (N, Q, M). Where fewer rows are live, infinity. The neighbours are found by a matrix product; their
+    distances are then computed again from differences, because the product loses all digits of a small distance.
     """
-    k = min(k, live.shape[1])
+    if query.ndim == 3:
+        rough = torch.baddbmm(rows.square().sum(2).unsqueeze(1), query, rows.transpose(1, 2), alpha=-2)
+        return exact_squares(rough.masked_fill_(~live, torch.inf), query, rows, k)
+    if rows.ndim == 2:
+        return nearest_squares(query.unsqueeze(0), rows.unsqueeze(0), live.unsqueeze(0), k).squeeze(0)
+    return nearest_squares(query.unsqueeze(1), rows, live.unsqueeze(1), k).squeeze(1)
+
+
+def exact_squares(rough: Tensor, query: Tensor, rows: Tensor, k: int) -> Tensor:
+    """Squared distances of queries (N, Q, D) to the k of their rows (N, M, D) that are nearest by `rough` (N, Q, M).
+
+    Ascending, (N, Q, min(k, M)); infinite where `rough` is.
+    """
+    k = min(k, rough.shape[2])
     if k == 0:
-        return query.new_zeros(query.shape[0], 0)
-    shared = rows.ndim == 2
-    product = query @ rows.T if shared else torch.bmm(rows, query.unsqueeze(2)).squeeze(2)
-    rough = rows.square().sum(-1) - 2 * product
-    index = rough.masked_fill(~live, torch.inf).topk(k, dim=1, largest=False).indices
-    near = rows[index] if shared else rows.gather(1, index.unsqueeze(2).expand(-1, -1, rows.shape[2]))
-    exact = (near - query.unsqueeze(1)).square().sum(2)
-    return exact.masked_fill(~live.gather(1, index), torch.inf).sort(dim=1).values
+        return rough
+    least, index = smallest(rough, k)
+    near = rows.gather(1, index.flatten(1).unsqueeze(2).expand(-1, -1, rows.shape[2])).view(*index.shape, -1)
+    squares = (near - query.unsqueeze(2)).square().sum(3)
+    return squares.masked_fill(least.isinf(), torch.inf).sort(dim=2).values
+
+
+GROUP = 64
+
+
+def smallest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k smallest of (..., M) and their places, in no order: `topk`, which would look at everything k times.
+
+    They are in the k groups with the smallest minima.
+
+    >>> [part.sort().values.tolist() for part in smallest(torch.arange(1000.0).flip(0), 3)]
+    [[0.0, 1.0, 2.0], [997, 998, 999]]
+    """
+    groups = values.shape[-1] // GROUP
+    if groups <= 2 * k:
+        return values.topk(k, dim=-1, largest=False, sorted=False)
+    grouped = values[..., : groups * GROUP].view(*values.shape[:-1], groups, GROUP)
+    best = grouped.amin(-1).topk(k, dim=-1, largest=False, sorted=False).indices
+    chosen = grouped.gather(-2, best.unsqueeze(-1).expand(*best.shape, GROUP)).flatten(-2)
+    place = (best.unsqueeze(-1) * GROUP + torch.arange(GROUP, device=values.device)).flatten(-2)
+    rest = torch.arange(groups * GROUP, values.shape[-1], device=values.device)
+    chosen = torch.cat([chosen, values[..., groups * GROUP :]], -1)
+    place = torch.cat([place, rest.expand(*place.shape[:-1], -1)], -1)
+    least, at = chosen.topk(k, dim=-1, largest=False, sorted=False)
+    return least, place.gather(-1, at)

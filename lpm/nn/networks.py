@@ -9,6 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from lpm.nn.folded import FoldedConv2d, FoldedConvTranspose2d, fold
+
 Activation = Literal["relu", "leaky_relu", "elu", "tanh"]
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {
@@ -22,11 +24,11 @@ SMALLEST_IMAGE = 36  # the three convolutions of the paper need 36 pixels on a s
 ICM_SIZE = (42, 42)  # frames of A3C and ICM, with convolutions of their own: the paper's would leave one place of 64
 
 
-def activation(name: Activation) -> nn.Module:
-    """A fresh activation layer."""
+def activation(name: Activation, *, inplace: bool = False) -> nn.Module:
+    """A fresh activation layer; `inplace` overwrites its input, where what came before does not need it."""
     if name not in _ACTIVATIONS:
         raise ValueError(f"activation: expected one of {sorted(_ACTIVATIONS)}, got {name!r}")
-    return _ACTIVATIONS[name]()
+    return _ACTIVATIONS[name](inplace=True) if inplace and name != "tanh" else _ACTIVATIONS[name]()
 
 
 def expect_widths(hidden: Sequence[int]) -> None:
@@ -63,12 +65,12 @@ class SkipMLP(nn.Module):
 def conv_layers(channels: int, act: Activation) -> nn.Sequential:
     """The paper's three convolutions: 8/4-32, 4/2-64, 3/1-64."""
     return nn.Sequential(
-        nn.Conv2d(channels, 32, 8, 4),
-        activation(act),
+        FoldedConv2d(channels, 32, 8, 4),
+        activation(act, inplace=True),
         nn.Conv2d(32, 64, 4, 2),
-        activation(act),
+        activation(act, inplace=True),
         nn.Conv2d(64, 64, 3, 1),
-        activation(act),
+        activation(act, inplace=True),
     )
 
 
@@ -161,20 +163,45 @@ class Decoder(nn.Module):
             self.start = (64, *conv_sizes(height, width)[-1])
             layers = [
                 nn.ConvTranspose2d(64, 32, 3, 1),
-                activation(act),
+                activation(act, inplace=True),
                 nn.ConvTranspose2d(32, 16, 4, 2),
-                activation(act),
-                nn.ConvTranspose2d(16, channels, 8, 4),
+                activation(act, inplace=True),
+                FoldedConvTranspose2d(16, channels, 8, 4),
             ]
         self.project = nn.Sequential(nn.Linear(features, math.prod(self.start)), activation(act))
         self.body = nn.Sequential(*layers)
 
     def forward(self, features: Tensor) -> Tensor:
         """(B, features) to (B, C, H, W), in (0, 1) if squashed."""
-        image = self.body(self.project(features).unflatten(1, self.start))
+        image = self.body(self._started(features))
         if image.shape[-2:] != self.size:
             image = nn.functional.interpolate(image, self.size, mode="bilinear", align_corners=False)
         return torch.sigmoid(image) if self.squash else image
+
+    def beside(self, features: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """The output before the sigmoid and the target (B, C, H, W), both folded where that is faster.
+
+        Folded or not, a mean over the pixels of what is compared is the same.
+        """
+        image, last = self._started(features), self.body[-1]
+        if isinstance(last, FoldedConvTranspose2d) and image.device.type == "cpu":
+            for layer in list(self.body)[:-1]:
+                image = layer(image)
+            height, width = ((size - 1) * last.stride[0] + last.kernel_size[0] for size in image.shape[-2:])
+            if (height, width) == self.size:
+                return last.folded(image), fold(target, last.stride[0])
+            image = last(image)
+        else:
+            image = self.body(image)
+        if image.shape[-2:] != self.size:
+            image = nn.functional.interpolate(image, self.size, mode="bilinear", align_corners=False)
+        return image, target
+
+    def _started(self, features: Tensor) -> Tensor:
+        image = self.project(features).unflatten(1, self.start)
+        if self.small or image.device.type != "cpu":
+            return image  # type: ignore[no-any-return]
+        return image.contiguous(memory_format=torch.channels_last)  # type: ignore[no-any-return]
 
 
 def conv_sizes(height: int, width: int) -> list[tuple[int, int]]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
 from lpm.nn.networks import Encoder, mlp
+
+TINY = torch.finfo(torch.float32).tiny
 
 
 def mrn_distance(x: Tensor, y: Tensor, epsilon: float = 1e-8) -> Tensor:
@@ -30,29 +33,63 @@ def mrn_distance(x: Tensor, y: Tensor, epsilon: float = 1e-8) -> Tensor:
 
 
 def mrn_distances(x: Tensor, y: Tensor, epsilon: float = 1e-8) -> Tensor:
-    """d(x_i → y_j) of all pairs of rows (B, D) and (C, D), (B, C): `mrn_distance` without its (B, C, D) tensors.
+    """d(x_i → y_j) of all pairs of rows (..., B, D) and (..., C, D), (..., B, C), with gradients to both.
 
-    The largest difference is found without gradient, a few rows at a time; the gradient then flows through the two
-    numbers it is made of.
+    `mrn_distance` without its (B, C, D) tensors, which takes several times as long.
     """
-    half = x.shape[1] // 2
-    a, b = x[:, :half], y[:, :half]
-    with torch.no_grad():
-        columns = b.T.contiguous()
-        largest = torch.cat([(rows.unsqueeze(2) - columns).max(1).indices for rows in torch.split(a, 32)])
-    one_way = (a.gather(1, largest) - b.gather(1, largest.T).T).clamp_min(0)
-    both_ways = torch.cdist(x[:, half:], y[:, half:], compute_mode="donot_use_mm_for_euclid_dist")
-    return one_way + torch.sqrt(both_ways.square() + epsilon)
+    if x.ndim == 2:
+        return mrn_distances(x.unsqueeze(0), y.unsqueeze(0), epsilon).squeeze(0)
+    distances: Tensor = _AllPairs.apply(x, y, epsilon)  # type: ignore[no-untyped-call]
+    return distances
+
+
+class _AllPairs(torch.autograd.Function):
+    """Dimension by dimension, so that what is passed over again and again stays in the processor's cache."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, epsilon: float) -> Tensor:
+        half = x.shape[2] // 2
+        a, b = x[..., :half].mT.contiguous(), y[..., :half].mT.contiguous()
+        largest = x.new_full((*x.shape[:2], y.shape[1]), -torch.inf)
+        difference = torch.empty_like(largest)
+        for d in range(half):
+            torch.sub(a[:, d, :, None], b[:, d, None, :], out=difference)
+            torch.maximum(largest, difference, out=largest)
+        # a product in float64 keeps the digits of small distances
+        p, q = x[..., half:].double(), y[..., half:].double()
+        squares = p.square().sum(2).unsqueeze(2) + q.square().sum(2).unsqueeze(1)
+        root = squares.baddbmm_(p, q.mT, alpha=-2).to(x.dtype).clamp_min_(0).add_(epsilon).sqrt_()
+        ctx.save_for_backward(x, y, largest, root)
+        return largest.clamp_min(0).add_(root)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        x, y, largest, root = ctx.saved_tensors
+        gradient, half = gradients[0], x.shape[2] // 2
+        for_x, for_y = torch.empty_like(x), torch.empty_like(y)
+        a, b = x[..., :half].mT.contiguous(), y[..., :half].mT.contiguous()
+        left = gradient * (largest >= 0)  # what no dimension has taken yet: the first that is largest takes it
+        difference, taken = torch.empty_like(largest), torch.empty_like(largest)
+        for d in range(half):
+            torch.sub(a[:, d, :, None], b[:, d, None, :], out=difference)
+            # 0 where the dimension is the largest, else below: faster than a comparison
+            torch.ops.aten.threshold_backward.grad_input(left, difference.sub_(largest), -TINY, grad_input=taken)
+            left.sub_(taken)
+            for_x[..., d] = taken.sum(2)
+            for_y[..., d] = taken.sum(1).neg_()
+        # where states (nearly) coincide the terms are large and cancel
+        share, p, q = (gradient / root).double(), x[..., half:].double(), y[..., half:].double()
+        for_x[..., half:] = share.sum(2, keepdim=True) * p - share @ q
+        for_y[..., half:] = share.sum(1).unsqueeze(2) * q - share.mT @ p
+        return for_x, for_y, None
 
 
 def contrastive_loss(energy: Tensor, logsumexp_weight: float = 0.0) -> Tensor:
     """Symmetric InfoNCE of energies (B, B) whose diagonal holds the true pairs; 0-d."""
-    labels = torch.arange(energy.shape[0], device=energy.device)
-    forward = nn.functional.cross_entropy(energy, labels)
-    backward = nn.functional.cross_entropy(energy.T, labels)
-    loss = (forward + backward) / 2
+    rows, columns = energy.logsumexp(1), energy.logsumexp(0)
+    loss = ((rows + columns) / 2 - energy.diagonal()).mean()
     if logsumexp_weight:
-        loss = loss + logsumexp_weight * energy.logsumexp(1).square().mean()
+        loss = loss + logsumexp_weight * rows.square().mean()
     return loss
 
 
@@ -95,5 +132,6 @@ class QuasimetricModel(nn.Module):
 
     def energies(self, x: Tensor, y: Tensor) -> Tensor:
         """e(x_i, y_j) = c(y_j) − d(x_i → y_j) of all pairs of a batch, (B, B)."""
-        features = self.encoder(y)
-        return self.potential(features).T - mrn_distances(self.embed(x), self.head(features))  # type: ignore[no-any-return]
+        features = self.encoder(torch.cat([x, y]))
+        start, end = self.head(features).chunk(2)
+        return self.potential(features[len(x) :]).T - mrn_distances(start, end)  # type: ignore[no-any-return]

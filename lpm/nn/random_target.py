@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
+from lpm.nn.experience import Experience, LeastSquares, Loss
 from lpm.nn.fused import Layer, linear_layers
 from lpm.nn.networks import Activation, Encoder, mlp
 
@@ -87,6 +88,14 @@ class RandomTargetModel(nn.Module):
     def loss(self, x: Tensor, action: Tensor, target: Tensor) -> Tensor:
         """Mean of `errors`."""
         return self.errors(x, action, target).mean()
+
+    def distillation(self, experience: Experience) -> Loss:
+        """The loss on what came since the last update. The target never changes: its features are computed once."""
+        truth = experience.at_fresh(lambda rows: self.truth(rows.x_next))
+        layers = self.layers()
+        if layers is None:
+            return lambda rows: self.gap(rows.x_next, truth[rows.index]).square().mean(1)
+        return LeastSquares(layers, lambda rows: (rows.x_next, truth[rows.index]))
 
     def layers(self) -> list[Layer] | None:
         """The predictor's layers, if it is an MLP: its loss is then the mean squared error on a `problem`."""

@@ -116,9 +116,14 @@ class RunningMoments(Statistics):
     def observe(self, rows: Tensor, order: Order | None = None) -> None:
         """Accumulate a batch (B, *shape); of several processes each its own, inside `summed`."""
         rows = rows.double()
-        self.total += rows.shape[0]
-        self.sums += rows.sum(0)
-        self.squares += rows.square().sum(0)
+        self.add(rows.shape[0], rows.sum(0), rows.square().sum(0))
+
+    @torch.no_grad()
+    def add(self, count: int, sums: Tensor, squares: Tensor) -> None:
+        """Accumulate a batch given by its size and by the sums of its rows and of their squares."""
+        self.total += count
+        self.sums += sums
+        self.squares += squares
 
     def counters(self) -> list[Tensor]:
         """What is a sum over rows, and so over processes."""
@@ -144,9 +149,8 @@ class RunningMoments(Statistics):
 
     def normalise(self, rows: Tensor, clip: float | None = None) -> Tensor:
         """Standardise with the active statistics."""
-        scaled = (rows - self.mean) / self.std
         clip = UNCLIPPED if clip is None else clip
-        return scaled.clamp(-clip, clip)
+        return (rows - self.mean).div_(self.std).clamp_(-clip, clip)
 
 
 class HashedSample(nn.Module):
@@ -318,9 +322,9 @@ class RangeWatch(nn.Module):
         self.warned = True
         warnings.warn(
             f"{share:.0%} of the latest values of observation feature {int(self.outside.argmax())} lie more than "
-            f"{self.limit:g} standard deviations from the mean that was frozen after {int(self.measured):,} rows, where "
-            "the bonus cannot tell them apart: freeze later (a larger warmup), or take normalise='robust' where the "
-            "bonus has it",
+            f"{self.limit:g} standard deviations from the mean that was frozen after {int(self.measured):,} rows, "
+            "where the bonus cannot tell them apart: freeze later (a larger warmup), or take normalise='robust' where "
+            "the bonus has it",
             RuntimeWarning,
             stacklevel=2,
         )

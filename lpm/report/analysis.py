@@ -77,6 +77,8 @@ class ClaimResult:
     """Probability that a run of `better` beats a run of `worse`."""
     difference: float | None = None
     """Of the mean scores, `better` minus `worse`. Where less is better the test's own difference has the other sign."""
+    reverse: float | None = None
+    """Holm-corrected p of the opposite claim."""
     needed: int | None = None
     """If undecided: seeds of each method that would decide it, by the observed difference; None if none would."""
 
@@ -282,6 +284,7 @@ def _claims(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> t
                     [_signed(evidence, a)], [_signed(evidence, b)], _generator(evidence.name, "improvement", claim.text)
                 ),
                 -pair[0].difference if claim.metric in evidence.lower_is_better else pair[0].difference,
+                reverse,
                 needed,
             )
         )

@@ -18,6 +18,8 @@ NOT_RANKED: Mapping[str, str] = {
     "ablation": "compares settings of one method",
 }
 """Experiments that do not say how well a method explores, and why."""
+REFERENCES = ("oracle",)
+"""Methods that know what a bonus cannot: shown in tables, never ranked."""
 RESAMPLES = 2_000
 MOST_IN_FOCUS = 5
 
@@ -164,7 +166,7 @@ def _tasks(analysis: Analysis, rng: np.random.Generator) -> list[tuple[Task, dic
     table, found = analysis.table(metric), []
     for condition, name in table.conditions.items():
         runs = {m: np.array(list(table.cells[condition, m].score.values.values()))
-                for m in table.methods if (condition, m) in table.cells}  # fmt: skip
+                for m in table.methods if (condition, m) in table.cells and m not in REFERENCES}  # fmt: skip
         means = {m: float(values.mean()) for m, values in runs.items()}
         if len(set(means.values())) < 2:
             continue

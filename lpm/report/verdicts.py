@@ -190,7 +190,10 @@ def claims_table(analyses: Sequence[Analysis], name: str) -> str:
         if result.difference is not None and result.corrected is not None:
             sign = "+" if result.difference > 0 else ""
             places = decimals(None, result.difference)
-            shown = f"{sign}{number(result.difference, places)}, p {_p(result.corrected)}"
+            p = f"p {_p(result.corrected)}"
+            if result.verdict == "contradicted" and result.reverse is not None:
+                p = f"opposite: p {_p(result.reverse)}"
+            shown = f"{sign}{number(result.difference, places)}, {p}"
         where = f"{judged.scale}, {first} and {second} seeds" if judged.scale else "–"
         reason = result.why.split(";")[0]
         rows.append(

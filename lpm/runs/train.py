@@ -159,7 +159,7 @@ class _Run:
             self.say(f"This run was written with {differing}: its numbers may differ from here on.")
         state = loaded.state
         try:
-            check_like(self._state(0, {}), {**state, "agent": {}}, "run")
+            check_like(self._state(0, {}), state, "run")
             self.metrics = numbers(state["metrics"], "metrics")
             self.averages.load_state_dict(state["averages"])
             moved = self.agent.moved(state["agent"])

@@ -7,7 +7,7 @@ stay below half of the oracle.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -72,12 +72,12 @@ class Scores:
 
 def score(own: Runs, random: Runs, oracle: Runs) -> Scores:
     """Values from all seeds; intervals by drawing seeds again, of the bonus and of both references."""
-    value = _measure(own, random, oracle)
+    value = measure(own, random, oracle)
     rng = np.random.default_rng(0)
     draws: dict[tuple[str, object], list[float]] = {key: [] for key in value}
     for _ in range(RESAMPLES):
         again = [runs.picked(rng.integers(len(runs.seeds), size=len(runs.seeds))) for runs in (own, random, oracle)]
-        for key, drawn in _measure(*again).items():
+        for key, drawn in measure(*again).items():
             draws[key].append(drawn)
 
     def estimates(kind: str) -> dict[object, Estimate]:
@@ -98,8 +98,8 @@ def _estimate(value: float, draws: list[float]) -> Estimate:
     return Estimate(value, float(low), float(high))
 
 
-def _measure(own: Runs, random: Runs, oracle: Runs) -> dict[tuple[str, object], float]:
-    """(kind, name) to value, without intervals."""
+def measure(own: Runs, random: Runs, oracle: Runs) -> dict[tuple[str, object], float]:
+    """(kind, name) to value, without intervals; the bonus is scored where it has runs."""
     by_seed = {cell: _normalised(cell, WORLDS[cell[0]].metric, own, random, oracle) for cell in own.cells}
     means = {cell: float(values.mean()) for cell, values in by_seed.items()}
     coverage = {cell: mean for cell, mean in means.items() if WORLDS[cell[0]].metric == "cells"}
@@ -114,7 +114,7 @@ def _measure(own: Runs, random: Runs, oracle: Runs) -> dict[tuple[str, object], 
         "noisy": _by_world({cell: mean for cell, mean in coverage.items() if cell[1] != CLEAN}),
         "focus": _mean([float(_normalised(cell, "noise_share", own, random, oracle).mean()) for cell in watched]),
         "unpaid": float(1 - own.arms.mean()) if len(own.arms) else float("nan"),
-        "first": _mean([float(np.nanmean(own.cells[cell]["first_visits"])) for cell in coverage if cell[1] == CLEAN]),
+        "first": _mean([_mean(own.cells[cell]["first_visits"]) for cell in coverage if cell[1] == CLEAN]),
         "task": _by_world({cell: mean for cell, mean in means.items() if cell not in coverage}),
         "steady": _steady(by_seed),
     }
@@ -160,6 +160,6 @@ def _steady(by_seed: Mapping[Cell, Floats]) -> float:
     return float(np.min(np.mean(rows, axis=0))) if rows else float("nan")
 
 
-def _mean(values: list[float]) -> float:
+def _mean(values: Iterable[float]) -> float:
     known = [value for value in values if np.isfinite(value)]
     return float(np.mean(known)) if known else float("nan")

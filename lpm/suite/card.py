@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,16 @@ from lpm.experiments.experiment import Method
 from lpm.runs.machine import machine
 from lpm.suite.axes import AXES, Estimate, Runs, score
 from lpm.suite.run import METRICS
-from lpm.suite.worlds import LABELS, VERSION, WORLDS
+from lpm.suite.worlds import CLEAN, LABELS, VERSION, WORLDS
 
 FORMAT = "lpm-suite-card"
 Card = dict[str, Any]
 
 
 def make_card(name: str, method: Method, scale: str, own: Runs, random: Runs, oracle: Runs) -> Card:
-    """Axes, total and the numbers behind them."""
+    """Axes, total and the numbers behind them, in the worlds that all three were run in."""
+    both = [cell for cell in own.cells if cell in random.cells and cell in oracle.cells]
+    own = replace(own, cells={cell: own.cells[cell] for cell in both})
     scores = score(own, random, oracle)
     shares = [float(np.mean(metrics["bonus_share"])) for metrics in own.cells.values()]
     return {
@@ -34,6 +37,7 @@ def make_card(name: str, method: Method, scale: str, own: Runs, random: Runs, or
         "policy": method.policy,
         "seeds": list(own.seeds),
         "reference_seeds": list(oracle.seeds),
+        "missing": [world for world in WORLDS if all(cell[0] != world for cell in both)],
         "total": _plain(scores.total),
         "axes": {axis: _plain(estimate) for axis, estimate in scores.axes.items()},
         "worlds": {world: _plain(estimate) for world, estimate in scores.worlds.items()},
@@ -63,6 +67,83 @@ def summary(card: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows += [(f"world: {WORLDS[world].label}", shown(estimate)) for world, estimate in card["worlds"].items()]
     rows += [(f"family: {LABELS[family]}", shown(estimate)) for family, estimate in card["families"].items()]
     return rows
+
+
+def words(card: Mapping[str, Any]) -> str:
+    """The card in plain words, made from its numbers."""
+    value = {axis: estimate["value"] for axis, estimate in card["axes"].items()}
+    clean = value["clean"]
+    said = []
+    if clean is not None:
+        reach = (
+            "what random actions do"
+            if clean < 0.05
+            else f"{_percent(clean)} of the way from random actions to the oracle"
+        )
+        said.append(f"Without noise it reaches {reach}.")
+    families = {
+        family: e["value"] for family, e in card["families"].items() if family != CLEAN and e["value"] is not None
+    }
+    if families and clean is not None and clean >= 0.05:
+        kept = {family: _kept(card, family) for family in families}
+        said.append(f"{_listed(kept)}")
+    if value["focus"] is not None:
+        wasted = value["focus"]
+        said.append(
+            "It spends as few steps on noise that it could leave as the oracle does."
+            if wasted > 0.9
+            else f"Of the steps that random actions waste on noise it avoids {_percent(wasted)} (the oracle: all)."
+            if wasted >= 0
+            else "It spends more steps on noise than random actions do."
+        )
+    if value["unpaid"] is not None:
+        said.append(f"After learning it still pays {_percent(1 - value['unpaid'])} of its first pay for pure noise.")
+    if value["task"] is not None:
+        said.append(f"In the task it gets {_percent(value['task'])} of the oracle's success.")
+    said.append(f"A run takes {card['cost']:.2f} times as long as without a bonus.")
+    if card["missing"]:
+        names = ", ".join(WORLDS[world].label for world in card["missing"])
+        said.append(f"Not run, and not in the total: {names}.")
+    return f"{card['label']} scores {card['total']['value']:.2f} in total. " + " ".join(said)
+
+
+def _kept(card: Mapping[str, Any], family: str) -> float:
+    """The score under a family as a share of the clean score, over the worlds that have both."""
+    pairs = [
+        (numbers["value"], card["conditions"][f"{world}/{CLEAN}"]["value"])
+        for key, numbers in card["conditions"].items()
+        for world, _, condition in (key.partition("/"),)
+        if condition == family and WORLDS[world].metric == "cells"
+    ]
+    known = [(noisy, clean) for noisy, clean in pairs if noisy is not None and clean is not None]
+    below = sum(clean for _, clean in known)
+    return sum(noisy for noisy, _ in known) / below if below > 0 else math.nan
+
+
+def _listed(kept: Mapping[str, float]) -> str:
+    """What is kept of the clean coverage: where nearly all is, and each family that costs, the worst first."""
+    known = {family: share for family, share in kept.items() if math.isfinite(share)}
+    safe = [LABELS[family] for family, share in known.items() if share >= 0.9]
+    lost = sorted((share, LABELS[family]) for family, share in known.items() if share < 0.9)
+    parts = []
+    if safe:
+        least = min(share for share in known.values() if share >= 0.9)
+        parts.append(f"It keeps at least {_percent(min(least, 1.0))} of that under {_and(safe)}.")
+    gone = [label for share, label in lost if share <= 0.1]
+    if gone:
+        parts.append(f"It loses nearly all of it to {_and(gone)}.")
+    some = [f"{label} ({_percent(1 - share)})" for share, label in lost if share > 0.1]
+    if some:
+        parts.append(f"It loses part of it to {_and(some)}.")
+    return " ".join(parts)
+
+
+def _and(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def shown(estimate: Mapping[str, Any]) -> str:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from lpm.files import read_regular
+
 
 class BusyError(ValueError):
     """Another process holds the lock."""
@@ -40,6 +42,6 @@ def exclusive(path: Path, wait: float = 0.0) -> Iterator[None]:
 
 def _holder(path: Path) -> str:
     try:
-        return path.read_text().strip() or "another process"
-    except OSError:
+        return read_regular(path, 1000).decode(errors="replace").strip() or "another process"
+    except (OSError, ValueError):
         return "another process"

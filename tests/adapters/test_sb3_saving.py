@@ -99,16 +99,14 @@ def test_files_that_do_not_belong_are_refused(tmp_path: Path) -> None:
         load_bonus(model, IntrinsicCallback(make_bonus("rnd", model)), path)
     with pytest.raises(ValueError, match="does not fit this LPM"):
         load_bonus(model, IntrinsicCallback(make_bonus("lpm", model, dynamics_hidden=(8,))), path)
-    with pytest.raises(
-        ValueError, match=r"does not fit this LPM: expected bonus.* of shape \(2048, 3\), got .*\(1920, 3\)"
-    ):
+    with pytest.raises(ValueError, match="does not fit this LPM: expected a state of 2 environments, got 3"):
         load_bonus(model, IntrinsicCallback(make_bonus("lpm", model, num_envs=2)), path)
     model.num_timesteps = 7
     with pytest.raises(ValueError, match="expected num_timesteps 7, as the model, got 0"):
         load_bonus(model, intrinsic, path)
     file = companion(path)
     file.write_bytes(file.read_bytes()[:1000])
-    with pytest.raises(ValueError, match="cut short"):
+    with pytest.raises(ValueError, match=r"its header claims .* bytes, expected 1 to .* within the 1,000 of the file"):
         load_bonus(model, intrinsic, path)
     save_state({"weights": torch.zeros(1)}, file)
     with pytest.raises(ValueError, match="expected a file of kind 'adapter', got state"):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Discrete
 
-from lpm.bonuses.e3b import E3B, E3BConfig, elliptical_bonus
+from lpm.bonuses.e3b import E3B, E3BConfig, elliptical_bonuses
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 
@@ -16,6 +16,12 @@ LAW = [10.0, 0.909091, 0.476190, 0.322581, 0.243902]  # b₁/(1 + n·b₁), b₁
 
 def build(num_envs: int = 1, **fields: object) -> E3B:
     return E3B(SPACES, E3BConfig(normalise="none", features=8, **fields), num_envs=num_envs)  # type: ignore[arg-type]
+
+
+def elliptical_bonus(inverse: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+    """One row of the running episode of each environment."""
+    none = torch.zeros(len(h), dtype=torch.int64)
+    return elliptical_bonuses(inverse, h.unsqueeze(1), none.unsqueeze(1), none, 0.1).squeeze(1)
 
 
 def walk(states: torch.Tensor, done: torch.Tensor | None = None) -> Transitions:
@@ -104,3 +110,21 @@ def test_inverse_dynamics_is_learnt() -> None:
 def test_bad_settings_say_what_was_expected(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=rf"E3BConfig\.{field}: expected .*, got"):
         E3BConfig(**{field: value})  # type: ignore[arg-type]
+
+
+def test_a_block_with_ends_of_episodes_equals_one_row_at_a_time() -> None:
+    rng = torch.Generator().manual_seed(0)
+    rows = torch.randn(3, 40, 6, generator=rng, dtype=torch.float64)
+    rows[:, 7] = 0
+    ends = torch.rand(3, 40, generator=rng) < 0.1
+    ends[2] = False
+    episode = ends.cumsum(1) - ends.long()
+    inverse = torch.eye(6, dtype=torch.float64).repeat(3, 1, 1) / 0.1
+    block = inverse.clone()
+    expected = []
+    for t in range(40):
+        expected.append(elliptical_bonus(inverse, rows[:, t]))
+        inverse[ends[:, t]] = torch.eye(6, dtype=torch.float64) / 0.1
+    bonuses = elliptical_bonuses(block, rows, episode, ends.sum(1), 0.1)
+    assert torch.allclose(bonuses, torch.stack(expected, 1), rtol=1e-9)
+    assert torch.allclose(block, inverse, rtol=1e-9, atol=1e-12)

@@ -107,3 +107,10 @@ def test_in_words_the_order_and_what_is_worse_than_nothing():
     assert order.endswith(": 1. LGN 9.0, 2. NONE 5.0, 3. RND 3.0.")
     assert worse == "Worse than no bonus there: RND."
     assert lead.startswith("LGN leads: 1.00 of 1 over 1 task, best in 1 of 1.")
+
+
+def test_the_oracle_is_a_reference_and_sets_no_scale():
+    found = rank([evidence({"a": {"x": 10.0, "y": 0.0, "oracle": 90.0}})])
+    assert found is not None
+    assert {p.method: p.score.value for p in found.places} == {"x": 1.0, "y": 0.0}
+    assert found.left_out == ()

@@ -51,6 +51,7 @@ def test_the_largest_scale_at_which_a_claim_was_run_counts():
         verdicts = {j.claim.worse: j for j in judge(given) if j.scale}
         assert (verdicts["rnd"].result.verdict, verdicts["rnd"].scale) == ("holds", "long")
         assert (verdicts["ama"].result.verdict, verdicts["ama"].scale) == ("contradicted", "desk")
+    assert "opposite: p " in claims_table([desk], "maze")
     # the page counts each claim once
     total = len(load_experiment("maze").claims)
     assert f"<small>of {total}</small></b>of the paper" in page([desk, long])
@@ -121,7 +122,7 @@ def test_a_table_of_an_unfinished_sweep_says_so(tmp_path: Path):
     analysis = analysed(tmp_path)
     said = analysis.evidence.unfinished
     methods = load_experiment("lava").default_methods("desk")
-    assert said.startswith(f"Part of the desk scale: 7 of {5 * len(methods)} runs. No runs of LGN, ")
+    assert said.startswith(f"Part of the desk scale: 7 of {5 * len(methods)} runs. No runs of LGN; ")
     assert said.endswith("Fewer than 5 seeds: LPM in 9 × 9, one crossing (2).")
     assert said in markdown_scores(analysis, "success")
     assert "7 of" in (tmp_path / "index.html").read_text()

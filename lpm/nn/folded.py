@@ -1,0 +1,138 @@
+"""Convolutions whose stride divides their kernel, computed on blocks of pixels instead of pixels.
+
+Blocks of stride × stride pixels laid out as channels ("folded") turn a strided convolution of few channels into one
+without stride of many, and a transposed one into an ordinary one. On a CPU that is several times faster at the ends of
+an image network, where there are three or four channels. The numbers are those of the ordinary layers up to rounding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+WHOLE_BLOCK_ROW = 4  # numbers of 4 bytes that are moved as one of 16: a row of a block
+
+
+def fold(image: Tensor, side: int) -> Tensor:
+    """(B, C, side·h, side·w) to (B, C·side², h, w), laid out channels last.
+
+    >>> fold(torch.arange(8.0).view(1, 1, 2, 4), 2)[0, :, 0, :].tolist()
+    [[0.0, 2.0], [1.0, 3.0], [4.0, 6.0], [5.0, 7.0]]
+    """
+    rows, channels, height, width = image.shape
+    h, w = height // side, width // side
+    if side == WHOLE_BLOCK_ROW and image.dtype == torch.float32 and image.is_contiguous() and rows:
+        blocks = (
+            image.flatten().view(torch.complex128).view(rows, channels, h, side, w).permute(0, 2, 4, 1, 3).contiguous()
+        )
+        folded = blocks.view(torch.float32)
+    else:
+        folded = image.reshape(rows, channels, h, side, w, side).permute(0, 2, 4, 1, 3, 5).contiguous()
+    return folded.view(rows, h, w, channels * side**2).permute(0, 3, 1, 2)
+
+
+def unfold(folded: Tensor, side: int) -> Tensor:
+    """The image that `fold` was given, (B, C, side·h, side·w)."""
+    rows, numbers, h, w = folded.shape
+    channels = numbers // side**2
+    blocks = folded.permute(0, 2, 3, 1)
+    if side == WHOLE_BLOCK_ROW and folded.dtype == torch.float32 and blocks.is_contiguous() and rows:
+        moved = (
+            blocks.flatten().view(torch.complex128).view(rows, h, w, channels, side).permute(0, 3, 1, 4, 2).contiguous()
+        )
+        return moved.view(torch.float32).view(rows, channels, h * side, w * side)
+    return (
+        blocks.reshape(rows, h, w, channels, side, side)
+        .permute(0, 3, 1, 4, 2, 5)
+        .reshape(rows, channels, h * side, w * side)
+    )
+
+
+class _Unfold(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, folded: Tensor, side: int) -> Tensor:
+        ctx.side = side
+        return unfold(folded, side)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return fold(gradients[0].contiguous(), ctx.side), None
+
+
+class FoldedConv2d(nn.Conv2d):
+    """An ordinary convolution with the parameters of one, for inputs that need no gradient: the first of a network."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(B, C, H, W) to (B, outputs, h, w), laid out channels last on the CPU."""
+        side, outputs, channels = self.stride[0], *self.weight.shape[:2]
+        if input.device.type != "cpu" or input.requires_grad:
+            return super().forward(input)
+        n = self.kernel_size[0] // side
+        # pixels beyond the last whole window are seen by none
+        height, width = ((size // side) * side for size in input.shape[2:])
+        image = input[:, :, :height, :width]
+        blocks = self.weight.view(outputs, channels, n, side, n, side)
+        by_pixel = image.permute(0, 2, 3, 1)
+        if by_pixel.is_contiguous() and channels > 1:
+            # channels last already: a row of a block is one piece of memory
+            h, w = height // side, width // side
+            folded = (
+                by_pixel.view(-1, h, side, w, side * channels).transpose(2, 3).reshape(-1, h, w, side**2 * channels)
+            )
+            weight = blocks.permute(0, 3, 5, 1, 2, 4).reshape(outputs, -1, n, n)
+            return functional.conv2d(folded.permute(0, 3, 1, 2), weight, self.bias)
+        weight = blocks.permute(0, 1, 3, 5, 2, 4).reshape(outputs, -1, n, n)
+        return functional.conv2d(fold(image, side), weight, self.bias)
+
+
+class FoldedConvTranspose2d(nn.ConvTranspose2d):
+    """An ordinary transposed convolution with the parameters of one, which also gives its output folded."""
+
+    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
+        """(B, C, h, w) to (B, outputs, H, W)."""
+        if input.device.type != "cpu" or output_size is not None:
+            return super().forward(input, output_size)
+        return _Unfold.apply(self.folded(input), self.stride[0])  # type: ignore[no-any-return,no-untyped-call]
+
+    def folded(self, x: Tensor) -> Tensor:
+        """(B, C, h, w) to the output in blocks of stride × stride pixels, (B, outputs·stride², H/stride, W/stride)."""
+        side, inputs, outputs = self.stride[0], *self.weight.shape[:2]
+        n = self.kernel_size[0] // side
+        weight = self.weight.view(inputs, outputs, n, side, n, side).flip(2, 4)
+        weight = weight.permute(1, 3, 5, 0, 2, 4).reshape(-1, inputs, n, n)
+        bias = None if self.bias is None else self.bias.repeat_interleave(side**2)
+        return functional.conv2d(x, weight, bias, padding=n - 1)
+
+
+class _PixelError(torch.autograd.Function):
+    """Mean squared error of σ(z), or of z, in as few passes over the pixels as it takes; z is overwritten."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, target: Tensor, squash: bool) -> tuple[Tensor, Tensor]:
+        shown = z.sigmoid_() if squash else z
+        difference = shown - target
+        ctx.squash = squash
+        ctx.save_for_backward(shown, difference)
+        ctx.mark_dirty(z)
+        flat = difference.permute(0, 2, 3, 1).reshape(-1)
+        return torch.dot(flat, flat) / max(1, flat.numel()), z
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        shown, difference = ctx.saved_tensors
+        gradient = difference * (2 * gradients[0] / max(1, difference.numel()))
+        if ctx.squash:
+            gradient = torch.ops.aten.sigmoid_backward.grad_input(gradient, shown, grad_input=gradient)
+        return gradient, None, None
+
+
+def pixel_error(z: Tensor, target: Tensor, *, squash: bool) -> Tensor:
+    """Mean squared difference of σ(z), or without `squash` of z, to a target (B, C, H, W) that needs no gradient.
+
+    z is overwritten.
+    """
+    error, _ = _PixelError.apply(z, target, squash)  # type: ignore[no-untyped-call]
+    return error  # type: ignore[no-any-return]
