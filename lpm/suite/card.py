@@ -12,7 +12,7 @@ import numpy as np
 
 from lpm.experiments.experiment import Method
 from lpm.runs.machine import machine
-from lpm.suite.axes import AXES, Estimate, Runs, score
+from lpm.suite.axes import AXES, Estimate, Runs, counted, score
 from lpm.suite.run import METRICS
 from lpm.suite.worlds import CLEAN, LABELS, VERSION, WORLDS
 
@@ -24,7 +24,8 @@ def make_card(name: str, method: Method, scale: str, own: Runs, random: Runs, or
     """Axes, total and the numbers behind them, in the worlds that all three were run in."""
     both = [cell for cell in own.cells if cell in random.cells and cell in oracle.cells]
     own = replace(own, cells={cell: own.cells[cell] for cell in both})
-    scores = score(own, random, oracle)
+    scores = score(own, random, oracle, scale)
+    cells = counted(random, oracle, scale)
     shares = [float(np.mean(metrics["bonus_share"])) for metrics in own.cells.values()]
     return {
         "format": FORMAT,
@@ -45,6 +46,7 @@ def make_card(name: str, method: Method, scale: str, own: Runs, random: Runs, or
         "conditions": {
             f"{world}/{condition}": {
                 **_plain(scores.conditions[world, condition]),
+                "counts": (world, condition) in cells,
                 **{metric: [_rounded(value) for value in own.cells[world, condition][metric]] for metric in METRICS},
                 "random": _references(random, (world, condition)),
                 "oracle": _references(oracle, (world, condition)),
@@ -73,29 +75,15 @@ def words(card: Mapping[str, Any]) -> str:
     """The card in plain words, made from its numbers."""
     value = {axis: estimate["value"] for axis, estimate in card["axes"].items()}
     clean = value["clean"]
-    said = []
+    said = [f"{card['label']} scores {shown(card['total'])} in total."]
     if clean is not None:
-        reach = (
-            "what random actions do"
-            if clean < 0.05
-            else f"{_percent(clean)} of the way from random actions to the oracle"
-        )
-        said.append(f"Without noise it reaches {reach}.")
-    families = {
-        family: e["value"] for family, e in card["families"].items() if family != CLEAN and e["value"] is not None
-    }
-    if families and clean is not None and clean >= 0.05:
-        kept = {family: _kept(card, family) for family in families}
-        said.append(f"{_listed(kept)}")
+        reach = f"goes {_percent(clean)} of the way from random actions to the oracle"
+        said.append(f"Without noise it {'reaches what random actions do' if clean < 0.05 else reach}.")
+        if clean >= 0.05:
+            said += _listed({family: _kept(card, family) for family in card["families"] if family != CLEAN})
     if value["focus"] is not None:
-        wasted = value["focus"]
-        said.append(
-            "It spends as few steps on noise that it could leave as the oracle does."
-            if wasted > 0.9
-            else f"Of the steps that random actions waste on noise it avoids {_percent(wasted)} (the oracle: all)."
-            if wasted >= 0
-            else "It spends more steps on noise than random actions do."
-        )
+        avoided = f"avoids {_percent(min(value['focus'], 1))} of the steps on noise that the oracle avoids"
+        said.append(f"It {'spends more steps on noise than random actions do' if value['focus'] < 0 else avoided}.")
     if value["unpaid"] is not None:
         said.append(f"After learning it still pays {_percent(1 - value['unpaid'])} of its first pay for pure noise.")
     if value["task"] is not None:
@@ -104,7 +92,7 @@ def words(card: Mapping[str, Any]) -> str:
     if card["missing"]:
         names = ", ".join(WORLDS[world].label for world in card["missing"])
         said.append(f"Not run, and not in the total: {names}.")
-    return f"{card['label']} scores {card['total']['value']:.2f} in total. " + " ".join(said)
+    return " ".join(said)
 
 
 def _kept(card: Mapping[str, Any], family: str) -> float:
@@ -113,14 +101,14 @@ def _kept(card: Mapping[str, Any], family: str) -> float:
         (numbers["value"], card["conditions"][f"{world}/{CLEAN}"]["value"])
         for key, numbers in card["conditions"].items()
         for world, _, condition in (key.partition("/"),)
-        if condition == family and WORLDS[world].metric == "cells"
+        if condition == family and WORLDS[world].metric == "cells" and numbers["counts"]
     ]
     known = [(noisy, clean) for noisy, clean in pairs if noisy is not None and clean is not None]
     below = sum(clean for _, clean in known)
     return sum(noisy for noisy, _ in known) / below if below > 0 else math.nan
 
 
-def _listed(kept: Mapping[str, float]) -> str:
+def _listed(kept: Mapping[str, float]) -> list[str]:
     """What is kept of the clean coverage: where nearly all is, and each family that costs, the worst first."""
     known = {family: share for family, share in kept.items() if math.isfinite(share)}
     safe = [LABELS[family] for family, share in known.items() if share >= 0.9]
@@ -128,14 +116,15 @@ def _listed(kept: Mapping[str, float]) -> str:
     parts = []
     if safe:
         least = min(share for share in known.values() if share >= 0.9)
-        parts.append(f"It keeps at least {_percent(min(least, 1.0))} of that under {_and(safe)}.")
+        all_or_part = "all" if least >= 0.995 else f"at least {_percent(least)}"
+        parts.append(f"It keeps {all_or_part} of that under {_and(safe)}.")
     gone = [label for share, label in lost if share <= 0.1]
     if gone:
         parts.append(f"It loses nearly all of it to {_and(gone)}.")
     some = [f"{label} ({_percent(1 - share)})" for share, label in lost if share > 0.1]
     if some:
         parts.append(f"It loses part of it to {_and(some)}.")
-    return " ".join(parts)
+    return parts
 
 
 def _and(names: Sequence[str]) -> str:

@@ -16,19 +16,19 @@ from lpm.suite.card import Card, shown, words
 from lpm.suite.worlds import LABELS, WORLDS
 from lpm.sweeps import Result
 
-LEAD = (
-    "A bonus in worlds of exploration, under families of noise. 0 is what random actions reach, 1 what the oracle does."
-)
+LEAD = "Exploration under families of noise: 0 is what random actions reach, 1 what a count of the true cells does."
 LOWEST, HIGHEST = -0.5, 1.25
 """Ends of the drawn scale; what lies beyond is drawn at the end, with its number beside it."""
 STYLE = """
 .dots { max-width: 60rem; margin: 1rem 0 1.6rem; } .dots h3 { margin: 1.4rem 0 .3rem; }
 .dot { display: grid; grid-template-columns: minmax(8rem, 15rem) 1fr 9.5rem; gap: .9rem; align-items: center;
   min-height: 2rem; font-size: .95rem; font-variant-numeric: tabular-nums; }
-.dot .track { position: relative; height: 1.5rem; background: linear-gradient(var(--line), var(--line)) center / 100% 1px no-repeat; }
+.dot .track { position: relative; height: 1.5rem;
+  background: linear-gradient(var(--line), var(--line)) center / 100% 1px no-repeat; }
 .dot .track > * { position: absolute; top: 50%; transform: translate(-50%, -50%); }
 .dot .end { width: 1px; height: 100%; background: var(--soft); } .dot .end.one { background: var(--yes); width: 2px; }
-.dot .range { height: .4rem; border-radius: .2rem; background: var(--recommended); opacity: .35; transform: translateY(-50%); }
+.dot .range { height: .4rem; border-radius: .2rem; background: var(--recommended);
+  opacity: .35; transform: translateY(-50%); }
 .dot .own { width: .95rem; height: .95rem; border-radius: 50%; background: var(--recommended); }
 .dot .other { width: .4rem; height: .4rem; border-radius: 50%; background: var(--soft); opacity: .55; }
 .dot.main { font-weight: 700; font-size: 1.1rem; } .dot.main .own { width: 1.3rem; height: 1.3rem; }
@@ -41,7 +41,7 @@ table .own td, table .own th { font-weight: 700; }
 
 
 def card_page(card: Card, others: Sequence[Card], results: Sequence[Result]) -> str:
-    """`others` are cards to compare with, short ones too; `results` the bonus's runs, and its references' if at hand."""
+    """`others` are cards to compare with, short ones too; `results` the bonus's runs and those of references."""
     payload = Payload()
     analyses = list(_analyses(card["name"], results))
     methods = dict.fromkeys(method for analysis in analyses for method in analysis.methods)
@@ -52,7 +52,7 @@ def card_page(card: Card, others: Sequence[Card], results: Sequence[Result]) -> 
         f'<section id="card"><p class="eyebrow">{escape(eyebrow)}</p><p class="verdict">{escape(words(card))}</p>'
         f"{_dots(card, others)}{_settings(card)}</section>"
         f'<section id="baselines" class="experiment"><h2>Beside the baselines</h2>{_table(card, others)}</section>'
-        f'<section id="families" class="experiment"><h2>World by world, noise by noise</h2>{_conditions(card)}</section>'
+        f'<section id="families" class="experiment"><h2>World by world</h2>{_conditions(card)}</section>'
         f"{''.join(section(analysis, payload) for analysis in analyses)}"
     )
     return document(f"{card['label']}: score card", LEAD, places, body, payload, methods, STYLE)
@@ -67,7 +67,7 @@ def _analyses(name: str, results: Sequence[Result]) -> Iterable[Analysis]:
             yield analyse(experiment.evidence(own))
 
 
-# ---- dots on a line from random actions to the oracle ------------------------------------------------------------------
+# ---- dots on a line from random actions to the oracle -------------------------------------------------------------
 def _dots(card: Card, others: Sequence[Card]) -> str:
     groups: list[tuple[str, list[tuple[str, str, str]]]] = [
         ("", [("total", "", "Total")]),
@@ -118,7 +118,7 @@ def _dot(label: str, estimate: Mapping[str, Any], others: Sequence[float], main:
     )
 
 
-# ---- tables -------------------------------------------------------------------------------------------------------------
+# ---- tables -------------------------------------------------------------------------------------------------------
 def _table(card: Card, others: Sequence[Card]) -> str:
     """Total, axes and cost of this card and of the others, best first."""
     rows = []
@@ -150,6 +150,8 @@ def _conditions(card: Card) -> str:
             text = "" if numbers is None or numbers["value"] is None else f"{numbers['value']:.2f}"
             share = 100 * min(max(float(text or 0), 0), 1)
             content = f'<span class="shade" style="--share:{share:.0f}%">{text}</span>' if text else ""
+            if numbers is not None and not numbers["counts"]:
+                content = "<small>not scored: random actions come too near the oracle</small>"
             cells.append(table_cell(WORLDS[world].label, content))
             if numbers is not None:
                 raw.append(_raw(world, family, numbers))

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from lpm.suite.axes import AXES, Cell, Runs, measure
+from lpm.suite.axes import AXES, Cell, Runs, counted, measure
 from lpm.suite.card import FORMAT, Card
 from lpm.suite.run import METRICS, conditions
 from lpm.suite.worlds import LABELS, REFERENCES, SEEDS, VERSION, WORLDS
@@ -178,32 +178,38 @@ def _check_conditions(card: Card, seeds: int) -> None:
 
 def _check_scores(card: Card) -> None:
     """The scores once more from the numbers per seed, and the references against those of the package."""
-    own = runs_from(card)
-    plain = {
-        name: {
-            "seeds": [0],
-            "conditions": {k: {m: [v[name][m]] for m in METRICS} for k, v in card["conditions"].items()},
-        }
-        for name in REFERENCES
-    }
-    random, oracle = (runs_from(plain[name]) for name in REFERENCES)
     for name, runs in packaged_references(card["scale"]).items():
-        for key in card["conditions"]:
-            cell = (key.partition("/")[0], key.partition("/")[2])
-            if cell in runs.cells:
-                ours, theirs = float(runs.cells[cell]["cells"].mean()), card["conditions"][key][name]["cells"]
-                if theirs is None or abs(ours - theirs) > 1e-3:
-                    raise ValueError(
-                        f"conditions.{key}.{name}: expected the package's reference, {ours:.4g} cells, got {theirs}; run "
-                        "without --own-references"
-                    )
-    for (kind, name), value in measure(own, random, oracle).items():
+        for key, numbers in card["conditions"].items():
+            world, _, condition = key.partition("/")
+            ours = runs.cells.get((world, condition))
+            theirs = numbers[name]["cells"]
+            if ours is not None and (theirs is None or abs(float(ours["cells"].mean()) - theirs) > 1e-3):
+                expected = f"the package's reference, {float(ours['cells'].mean()):.4g} cells"
+                raise ValueError(
+                    f"conditions.{key}.{name}: expected {expected}, got {theirs}; run without --own-references"
+                )
+    random, oracle = _means(card)
+    cells = counted(random, oracle, card["scale"])
+    for key, numbers in card["conditions"].items():
+        if numbers.get("counts") is not (tuple(key.split("/")) in cells):
+            raise ValueError(f"conditions.{key}.counts: expected {not numbers.get('counts')}, from its references")
+    for (kind, name), value in measure(runs_from(card), random, oracle, cells).items():
         key = "/".join(name) if isinstance(name, tuple) else str(name)
         stored = card["total"] if kind == "total" else card[kind].get(key, {"value": None})
         given = math.nan if stored["value"] is None else float(stored["value"])
         if math.isfinite(value) != math.isfinite(given) or (math.isfinite(value) and abs(value - given) > TOLERANCE):
             where = kind if kind == "total" else f"{kind}.{key}"
             raise ValueError(f"{where}: expected {value:.4f}, which follows from its numbers per seed, got {given}")
+
+
+def _means(card: Card) -> tuple[Runs, Runs]:
+    """Both references as the card has them: one number instead of one a seed."""
+
+    def runs(name: str) -> Runs:
+        means = {key: {m: [numbers[name][m]] for m in METRICS} for key, numbers in card["conditions"].items()}
+        return runs_from({"seeds": [0], "conditions": means})
+
+    return runs("random"), runs("oracle")
 
 
 def _expect(key: str, value: Any, kind: type) -> Any:
@@ -256,12 +262,15 @@ def stability(cards: Sequence[Card]) -> float:
     whole = [card for card in cards if len(card["seeds"]) > 1]
     totals: list[list[float]] = [[], []]
     for card in whole:
-        own, references = runs_from(card), packaged_references(card["scale"])
+        own, stored = runs_from(card), packaged_references(card["scale"])
+        apart = len(stored) == len(REFERENCES) and all(set(own.cells) <= set(runs.cells) for runs in stored.values())
         for half in (0, 1):
-            parts = [_half(runs, half) for runs in (own, *references.values())]
-            totals[half].append(measure(*parts)["total", ""])
+            random, oracle = (_half(stored[name], half) for name in REFERENCES) if apart else _means(card)
+            cells = counted(*_means(card), card["scale"])
+            totals[half].append(measure(_half(own, half), random, oracle, cells)["total", ""])
     return float(spearmanr(*totals).statistic) if len(whole) > 2 else math.nan
 
 
 def _half(runs: Runs, half: int) -> Runs:
+    """Every other seed."""
     return runs.picked(np.arange(half, len(runs.seeds), 2))
