@@ -2,9 +2,9 @@
 
 A condition is scored by (x - random) / (oracle - random): 0 is what uniform random actions reach there, 1 what the same
 agent reaches when it is paid for visits to the environment's true cells. It counts only where random actions reach at
-most two thirds of the oracle; elsewhere the scale is too short to read anything from. In every mean a score counts as at
-least -0.5 and at most 1.5: one world in which the oracle is weak cannot pay for failing in others. All means are linear,
-with no choice of the best or worst: on fresh seeds random actions get 0 and the oracle 1, whatever the noise of seeds.
+most two thirds of the oracle; elsewhere the scale is too short to read anything from. In every mean a score counts as
+at least -0.5 and at most 1.5: one world in which the oracle is weak cannot pay for failing in others. All means are
+linear, with no choice of the best or worst: on fresh seeds random actions get 0 and the oracle 1.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def measure(own: Runs, random: Runs, oracle: Runs, cells: frozenset[Cell]) -> di
             [_bounded(float(_normalised(cell, "noise_share", own, random, oracle).mean())) for cell in watched]
         ),
         "unpaid": float(1 - own.arms.mean()) if len(own.arms) else float("nan"),
-        "first": _mean([_mean(own.cells[cell]["first_visits"]) for cell in by_seed if cell[1] == CLEAN]),
+        "first": _mean([_mean(own.cells[cell]["first_visits"]) for cell in own.cells if _clean_coverage(cell)]),
         "task": _by_world({cell: mean for cell, mean in means.items() if cell not in coverage}),
         "steady": _steady({cell: values.clip(LEAST, MOST) for cell, values in by_seed.items() if cell in cells}),
     }
@@ -151,6 +151,10 @@ def _normalised(cell: Cell, metric: str, own: Runs, random: Runs, oracle: Runs) 
     low, high = (float(reference.cells[cell][metric].mean()) for reference in (random, oracle))
     values = own.cells[cell][metric]
     return (values - low) / (high - low) if abs(high - low) > 1e-9 else np.full(len(values), np.nan)
+
+
+def _clean_coverage(cell: Cell) -> bool:
+    return cell[1] == CLEAN and WORLDS[cell[0]].metric == "cells"
 
 
 def _bounded(value: float) -> float:

@@ -11,13 +11,13 @@ from lpm.report.charts import Payload
 from lpm.report.html import document, section
 from lpm.report.tables import fold, framed, heads, table_cell
 from lpm.report.text import count_of, flatten
-from lpm.suite.axes import AXES
+from lpm.suite.axes import AXES, LEAST, MOST
 from lpm.suite.card import Card, shown, words
 from lpm.suite.worlds import LABELS, WORLDS
 from lpm.sweeps import Result
 
 LEAD = "Exploration under families of noise: 0 is what random actions reach, 1 what a count of the true cells does."
-LOWEST, HIGHEST = -0.5, 1.25
+LOWEST, HIGHEST = LEAST - 0.1, MOST + 0.1
 """Ends of the drawn scale; what lies beyond is drawn at the end, with its number beside it."""
 STYLE = """
 .dots { max-width: 60rem; margin: 1rem 0 1.6rem; } .dots h3 { margin: 1.4rem 0 .3rem; }
@@ -34,6 +34,7 @@ STYLE = """
 .dot.main { font-weight: 700; font-size: 1.1rem; } .dot.main .own { width: 1.3rem; height: 1.3rem; }
 .dot small { color: var(--soft); font-weight: 400; white-space: nowrap; }
 .scale { color: var(--soft); font-size: .82rem; min-height: 1.2rem; } .scale .track { background: none; }
+.scale .track span { white-space: nowrap; } #card { padding-top: 1.6rem; } td .whole { white-space: nowrap; }
 table .own td, table .own th { font-weight: 700; }
 @media (max-width: 640px) { .dot { grid-template-columns: 1fr auto; gap: .1rem .6rem; margin-bottom: .4rem; }
   .dot .track { grid-column: 1 / -1; grid-row: 2; } .scale.dot { margin: 0; } }
@@ -126,7 +127,7 @@ def _table(card: Card, others: Sequence[Card]) -> str:
     everyone.sort(key=lambda one: (len(one["missing"]), -(one["total"]["value"] or 0.0)))
     for one in everyone:
         part = f"<small>without {escape(', '.join(one['missing']))}</small>" if one["missing"] else ""
-        cells = [table_cell("total", f"<span>{escape(shown(one['total']))}{part}</span>")]
+        cells = [table_cell("total", f'<span><span class="whole">{escape(shown(one["total"]))}</span>{part}</span>')]
         for axis, label in AXES.items():
             value = one["axes"].get(axis, {}).get("value")
             cells.append(table_cell(label, "–" if value is None else f"{value:.2f}"))
@@ -151,7 +152,7 @@ def _conditions(card: Card) -> str:
             share = 100 * min(max(float(text or 0), 0), 1)
             content = f'<span class="shade" style="--share:{share:.0f}%">{text}</span>' if text else ""
             if numbers is not None and not numbers["counts"]:
-                content = "<small>not scored: random actions come too near the oracle</small>"
+                content = "<small>not scored</small>"
             cells.append(table_cell(WORLDS[world].label, content))
             if numbers is not None:
                 raw.append(_raw(world, family, numbers))
@@ -159,7 +160,15 @@ def _conditions(card: Card) -> str:
             shading.append(f'<tr><th scope="row">{escape(LABELS[family])}</th>{"".join(cells)}</tr>')
     head = heads("noise", *(escape(WORLDS[world].label) for world in worlds))
     below = heads("world", "noise", "random", "this bonus, seed by seed", "oracle", "random of oracle", "noise share")
-    return framed("ranked", head, "".join(shading)) + fold("The numbers behind them", framed("", below, "".join(raw)))
+    note = (
+        '<p class="soft">A condition is not scored where random actions reach more than two thirds of the oracle. '
+        f"In means a score counts as at least {LEAST} and at most {MOST}.</p>"
+    )
+    return (
+        framed("ranked", head, "".join(shading))
+        + note
+        + fold("The numbers behind them", framed("", below, "".join(raw)))
+    )
 
 
 def _raw(world: str, family: str, numbers: Mapping[str, Any]) -> str:

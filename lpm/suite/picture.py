@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from lpm.report.families import FAMILIES, RECOMMENDED, family_of
-from lpm.suite.axes import AXES
-from lpm.suite.card import Card
+from lpm.suite.axes import AXES, LEAST, MOST
+from lpm.suite.card import Card, shown
 from lpm.suite.worlds import LABELS, WORLDS
 
-LOWEST, HIGHEST = -0.3, 1.2
+LOWEST, HIGHEST = LEAST, MOST
 GREY = "#9aa2aa"
 
 
@@ -39,7 +39,7 @@ def card_png(card: Card, others: Sequence[Card] = ()) -> bytes:
     axis.set_ylim(y + 0.7, 0.3)
     beside = f"; grey: {len(others)} stored cards" if others else ""
     part = f"; without {', '.join(WORLDS[world].label for world in card['missing'])}" if card["missing"] else ""
-    figure.suptitle(_plain(f"{card['label']}: {card['total']['value']:.2f}"), x=0.02, ha="left", fontweight="bold")
+    figure.suptitle(_plain(f"{card['label']}: {shown(card['total'])}"), x=0.02, ha="left", fontweight="bold")
     axis.set_title(_plain(f"{len(card['seeds'])} seeds, 95 % intervals{beside}{part}"), loc="left", fontsize=9)
     return _encoded(figure, {"name": card["name"], "total": card["total"]})
 
