@@ -34,7 +34,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from report_picture import PICTURE as REPORT
-from report_picture import shown
+from report_picture import shown as ranking_shown
 
 from lpm.experiments.experiment import EXPERIMENTS
 from lpm.files import write_atomic
@@ -462,7 +462,9 @@ def main(words: list[str] | None = None) -> int:
             stale.append(str(SB3_FIGURE.relative_to(ROOT)))
             if not options.check:
                 draw_sb3(SB3_FIGURE)
-        if drawn_from(REPORT) != shown(pages.analyses):  # no fault of a check: it takes a browser to make it anew
+        if drawn_from(REPORT) != ranking_shown(
+            pages.analyses
+        ):  # no fault of a check: it takes a browser to make it anew
             print(f"{REPORT.relative_to(ROOT)} shows an older ranking: python tools/report_picture.py takes it anew")
         cards = suite_cards()
         if cards and drawn_from(CARDS_FIGURE) != leaderboard_data(cards):
