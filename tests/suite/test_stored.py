@@ -4,6 +4,7 @@ import copy
 import importlib.util
 import json
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -36,6 +37,8 @@ def card(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def refresh_tool() -> ModuleType:
+    if (tools := str(ROOT / "tools")) not in sys.path:  # where Python looks when the tool is started by its path
+        sys.path.append(tools)
     spec = importlib.util.spec_from_file_location("refresh_results", ROOT / "tools" / "refresh_results.py")
     assert spec is not None
     assert spec.loader is not None
