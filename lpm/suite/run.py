@@ -64,9 +64,9 @@ def run_job(task: Any, tick: Tick, scratch: Path) -> Result:
 
 
 def measured(results: Sequence[Result], scale: str) -> Runs:
-    """The runs of one method as numbers, in the worlds of which a seed has all conditions.
+    """The runs of one method as numbers, in the worlds that are whole: all conditions for as many seeds as in any world.
 
-    A seed counts only if all of its runs in these worlds are there.
+    A world that is still being run is left out, and a seed that lacks a run in the others.
     """
     arms: dict[int, float] = {}
     found: dict[int, dict[Cell, dict[str, float]]] = {}
@@ -83,7 +83,9 @@ def measured(results: Sequence[Result], scale: str) -> Runs:
     worlds: dict[str, list[Cell]] = {}
     for cell in conditions(scale):
         worlds.setdefault(cell[0], []).append(cell)
-    wanted = [c for cells in worlds.values() if any(set(cells) <= set(done) for done in found.values()) for c in cells]
+    whole = {world: sum(set(cells) <= set(done) for done in found.values()) for world, cells in worlds.items()}
+    most = max(whole.values())
+    wanted = [cell for world, cells in worlds.items() if whole[world] == most > 0 for cell in cells]
     seeds = tuple(sorted(seed for seed, cells in found.items() if wanted and set(wanted) <= set(cells)))
     if not seeds:
         raise ValueError("expected at least one seed with a run in every condition of a world, got none")

@@ -138,7 +138,8 @@ def test_a_world_counts_once_all_of_its_conditions_are_there() -> None:
         }
 
     car = [result("car", condition, seed) for condition in ("clean", "action") for seed in (0, 1)]
-    found = measured([*car, result("rooms", "clean", 0)], "desk")
+    begun = [result("onehot", condition, 0) for condition in ("clean", "action", "half")]  # one seed of two
+    found = measured([*car, result("rooms", "clean", 0), *begun], "desk")
     assert list(found.cells) == [("car", "clean"), ("car", "action")]
     assert found.seeds == (0, 1)
     assert found.cells["car", "action"]["cells"].tolist() == [2, 2]
