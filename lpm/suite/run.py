@@ -64,7 +64,7 @@ def run_job(task: Any, tick: Tick, scratch: Path) -> Result:
 
 
 def measured(results: Sequence[Result], scale: str) -> Runs:
-    """The runs of one method as numbers, in the worlds that are whole: all conditions for as many seeds as in any world.
+    """The runs of one method as numbers, in the worlds that are whole: all conditions, for as many seeds as in any.
 
     A world that is still being run is left out, and a seed that lacks a run in the others.
     """
