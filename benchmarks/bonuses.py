@@ -3,9 +3,11 @@
 python benchmarks/bonuses.py                                   # all bonuses, both shapes
 python benchmarks/bonuses.py --methods lpm rnd --shapes vector
 python benchmarks/bonuses.py --rllte path/to/venv              # the shared methods, in the same run
+python benchmarks/bonuses.py --before path/to/worktree         # beside an older state of this library, as ratios
 
 Every measurement is a fresh process. A cycle is one rollout of random transitions: `step`, then `update`. The rate is
-that of the median cycle, by default in CPU time, which other processes disturb less. Peak memory is what the process
+that of the fastest cycle over all rounds, in which the rows of a method take turns, by default in CPU time: other
+processes can only slow a cycle down. Peak memory is what the process
 grew by after the libraries were imported and the rollout was made. "matched" rows give our bonus the passes, batch
 size and layer widths that RLeXplore has.
 """
@@ -17,7 +19,6 @@ import dataclasses
 import json
 import os
 import resource
-import statistics
 import subprocess
 import sys
 import time
@@ -92,14 +93,14 @@ def peak() -> float:
 
 
 def measure(cycle: Callable[[], None], shape: str, cycles: int, clock: str) -> float:
-    """Transitions per second of the median cycle, after one that is not counted."""
+    """Transitions per second of the fastest cycle, after one that is not counted."""
     cycle()
     seconds = []
     for _ in range(cycles):
         start = CLOCKS[clock]()
         cycle()
         seconds.append(CLOCKS[clock]() - start)
-    return SHAPES[shape][1] * SHAPES[shape][2] / statistics.median(seconds)
+    return SHAPES[shape][1] * SHAPES[shape][2] / min(seconds)
 
 
 def run_ours(name: str, shape: str, cycles: int, clock: str, matched: bool) -> dict[str, Any]:
@@ -185,7 +186,7 @@ def spawn(python: str, kind: str, name: str, shape: str, options: argparse.Names
     command += ["--threads", str(options.threads), "--clock", options.clock]
     environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads)}
     if kind != "rllte":
-        root = str(Path(__file__).resolve().parent.parent)
+        root = options.before if kind == "before" else str(Path(__file__).resolve().parent.parent)
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH")]))
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
@@ -204,12 +205,26 @@ def show(label: str, result: dict[str, Any]) -> None:
     print(f"| {label} | {result['rate']:,.0f} | {result['peak']:,.0f} | {stored} |", flush=True)
 
 
-def compare(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """Print a table per shape and return all numbers."""
-    import lpm
+def fastest(python: str, kind: str, name: str, shape: str, options: argparse.Namespace, best: dict[str, Any]) -> None:
+    """One more round of a measurement, kept in `best` if it is the fastest so far (or the first)."""
+    result = spawn(python, kind, name, shape, options)
+    if not best or result.get("rate", 0.0) > best.get("rate", 0.0):
+        best.clear()
+        best.update(result)
 
+
+def compare(options: argparse.Namespace) -> dict[str, Any]:
+    """Print a table per shape and return all numbers, with what they were measured on."""
+    import lpm
+    from lpm.runs.machine import machine
+
+    found = machine()
+    print(
+        f"{found['processor']}, {found['cores']} cores, {found['system']}; load {os.getloadavg()[0]:.1f} at the start"
+    )
+    print(", ".join(f"{name} {version}" for name, version in {"lpm": found["lpm"], **found["packages"]}.items()))
     methods = options.methods or lpm.names()
-    everything: dict[str, dict[str, Any]] = {}
+    everything: dict[str, Any] = {"machine": found, "load": os.getloadavg()[0], "rounds": options.rounds}
     for shape in options.shapes:
         tail, steps, envs = SHAPES[shape]
         print(
@@ -219,22 +234,30 @@ def compare(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
         print("| method | transitions/s | peak MiB | buffers MiB |\n|---|---:|---:|---:|", flush=True)
         for name in methods:
             rows = {name: (sys.executable, "ours", name)}
+            if options.before:
+                rows[f"{name}, before"] = (sys.executable, "before", name)
             if options.rllte and name in SHARED:
                 rows[f"{name}, matched"] = (sys.executable, "matched", name)
                 rows[f"{name}, RLeXplore"] = (str(Path(options.rllte) / "bin" / "python"), "rllte", SHARED[name])
-            for label, (python, kind, target) in rows.items():
-                result = spawn(python, kind, target, shape, options)
+            best: dict[str, dict[str, Any]] = {label: {} for label in rows}
+            for _ in range(options.rounds):
+                for label, (python, kind, target) in rows.items():
+                    fastest(python, kind, target, shape, options, best[label])
+            for label, result in best.items():
                 everything[f"{shape}/{label}"] = result
                 show(label, result)
-            theirs, ours = (
-                everything.get(f"{shape}/{name}, {kind}", {}).get("rate") for kind in ("RLeXplore", "matched")
-            )
-            if theirs and ours:
-                print(f"| {name}, ours over theirs | {ours / theirs:.1f} x | | |", flush=True)
+            for ours, theirs, words in (
+                (f"{name}, matched", f"{name}, RLeXplore", "ours over theirs"),
+                (name, f"{name}, before", "now over before"),
+            ):
+                pair = [best.get(label, {}).get("rate") for label in (ours, theirs)]
+                if pair[0] and pair[1]:
+                    everything[f"{shape}/{name}, {words}"] = {"ratio": pair[0] / pair[1]}
+                    print(f"| {name}, {words} | {pair[0] / pair[1]:.2f} x | | |", flush=True)
     return everything
 
 
-def write(path: Path, numbers: dict[str, dict[str, Any]]) -> None:
+def write(path: Path, numbers: dict[str, Any]) -> None:
     """Atomically: a temporary file in the same folder, then a rename."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with temporary.open("w") as stream:
@@ -249,6 +272,8 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", help="names of bonuses; all if left out")
     parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--rllte", metavar="VENV", help="virtual environment that has rllte-core")
+    parser.add_argument("--before", metavar="FOLDER", help="an older state of this library, e.g. a git worktree")
+    parser.add_argument("--rounds", type=int, default=1, help="how often the rows of a method take turns")
     parser.add_argument("--cycles", type=int, default=3, help="measured cycles")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--clock", choices=list(CLOCKS), default="cpu", help="cpu: undisturbed by other processes")

@@ -14,6 +14,7 @@ Marked places, in README.md and in every page under docs/, EXPERIMENT as `mounta
     <!-- stored NAME -->…<!-- end -->                                results/benchmarks/NAME.json: columns and rows
     <!-- kills REPORT -->…<!-- end -->                               what a campaign of kills found
     <!-- verdicts WHAT -->…<!-- end -->                              summary, cost, or an experiment: its claims judged
+    <!-- suite WHAT -->…<!-- end -->                                 picture, leaderboard, references or stability
 
 A run that is not in `results/` is shown as a dash, a table without any by a sentence.
 """
@@ -33,7 +34,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from report_picture import PICTURE as REPORT
-from report_picture import shown
+from report_picture import shown as ranking_shown
 
 from lpm.experiments.experiment import EXPERIMENTS
 from lpm.files import write_atomic
@@ -44,6 +45,11 @@ from lpm.report.pages import write_pages
 from lpm.report.statistics import Summary
 from lpm.report.text import decimals, markdown_table, plus_minus, slug, span
 from lpm.report.verdicts import claims_table, cost_table, summary
+from lpm.suite.axes import AXES, counted
+from lpm.suite.card import Card, shown
+from lpm.suite.picture import leaderboard_data, leaderboard_png
+from lpm.suite.stored import packaged_references, read_cards, stability
+from lpm.suite.worlds import LABELS, WORLDS
 
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "docs" / "results"
@@ -52,7 +58,10 @@ SB3 = ROOT / "results" / "sb3"
 SB3_FIGURE = ROOT / "docs" / "adapters" / "sb3_mountain_car.png"
 SB3_METRICS = ("cells", "noise", "return")
 BENCHMARKS = ROOT / "results" / "benchmarks"
-PLACE = re.compile(r"<!-- (table|means|spread|number|sb3|stored|verdicts|kills) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
+CARDS = ROOT / "results" / "suite"
+CARDS_FIGURE = ROOT / "docs" / "images" / "suite.png"
+KINDS = "table|means|spread|number|sb3|stored|verdicts|kills|suite"
+PLACE = re.compile(rf"<!-- ({KINDS}) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
 PICTURE = re.compile(r"\]\(results/([\w.-]+\.png)\)")
 NOT_RUN = "–"
 Shown = Callable[[Mapping[str, Analysis], str, str, str, str], str]
@@ -84,6 +93,7 @@ def refreshed(text: str, analyses: Mapping[str, Analysis]) -> str:
             "stored": lambda: stored(words[0]),
             "verdicts": lambda: judged(analyses, words[0]),
             "kills": lambda: kills_table(words[0]),
+            "suite": lambda: suite_part(words[0]),
         }
         # Markdown: a table that follows a comment without an empty line is part of the comment
         return f"{opening}\n\n{made[kind]()}\n<!-- end -->"
@@ -114,6 +124,8 @@ def full_table(analyses: Mapping[str, Analysis], name: str) -> str:
 
 def short_table(analyses: Mapping[str, Analysis], shown: Shown, stem: str, metric: str, *methods: str) -> str:
     """Cells shown in one way: a row a method, a column a condition. Those that the project recommends are bold."""
+    if without_runs(analyses, stem):
+        return f"{NO_RUNS}\n"
     table = analysis_of(analyses, stem).table(metric)
     rows = []
     for method in methods:
@@ -156,14 +168,18 @@ def spread_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metri
 
 def summary_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> Summary | None:
     """Of one cell; None if there are no runs."""
-    """A mean over seeds as it is shown: an integer, or two digits if it is small; a dash if there are no runs."""
-    if stem not in analyses and stem.rpartition("-")[0] in EXPERIMENTS:
-        return NOT_RUN
+    if without_runs(analyses, stem):
+        return None
     analysis = analysis_of(analyses, stem)
     if metric not in analysis.evidence.metrics or condition not in analysis.evidence.conditions:
         raise SystemExit(f"{stem} has no metric {metric!r} in a condition {condition!r}")
     cell = analysis.cells.get((metric, condition, method))
     return None if cell is None else cell.summary
+
+
+def without_runs(analyses: Mapping[str, Analysis], stem: str) -> bool:
+    """Whether this is an experiment at a scale of which nothing is stored; a misspelt one is not."""
+    return stem not in analyses and stem.rpartition("-")[0] in EXPERIMENTS
 
 
 def analysis_of(analyses: Mapping[str, Analysis], stem: str) -> Analysis:
@@ -297,6 +313,66 @@ def draw_sb3(path: Path) -> None:
     pyplot.close(figure)
 
 
+# ---- the suite's leaderboard, from the cards in results/suite ------------------------------------------------------
+def suite_cards() -> list[Card]:
+    """Every card that holds, best first."""
+    return read_cards(CARDS)[0]
+
+
+def suite_part(what: str) -> str:
+    """One part of the suite's page."""
+    made = {"picture": suite_picture, "leaderboard": leaderboard, "references": suite_references,
+            "stability": suite_stability}  # fmt: skip
+    if what not in made:
+        raise SystemExit(f"suite: expected one of {', '.join(made)}, got {what!r}")
+    return made[what]()
+
+
+def suite_picture() -> str:
+    """The picture's place in the page."""
+    return "![The total of every card](images/suite.png)\n" if suite_cards() else f"{NO_RUNS}\n"
+
+
+def leaderboard() -> str:
+    """A row a card: total with its interval, axes, cost, seeds, and the worlds that it lacks."""
+    rows = []
+    for place, card in enumerate(suite_cards(), 1):
+        axes = [card["axes"][axis]["value"] for axis in AXES]
+        numbers = [NOT_RUN if value is None else f"{value:.2f}" for value in axes]
+        name = f"`{card['name'].replace('`', '')}`"
+        row = [f"{place}", name, shown(card["total"]), *numbers, f"{card['cost']:.2f}", f"{len(card['seeds'])}"]
+        row.append(", ".join(card["missing"]) or "none")
+        rows.append([f"**{cell}**" for cell in row] if card["name"] == RECOMMENDED else row)
+    columns = ("", "bonus", "total [95 %]", *AXES.values(), "time, × without", "seeds", "worlds missing")
+    return markdown_table(columns, rows) if rows else f"{NO_RUNS}\n"
+
+
+def suite_references() -> str:
+    """What random actions and the oracle reach in every condition, and how far apart they are."""
+    references = packaged_references("desk")
+    if len(references) < 2:
+        return f"{NO_RUNS}\n"
+    random, oracle = references["random"], references["oracle"]
+    counts, rows = counted(random, oracle, "desk"), []
+    for cell in random.cells:
+        metric = WORLDS[cell[0]].metric
+        low, high = (float(runs.cells[cell][metric].mean()) for runs in (random, oracle))
+        apart = f"{low / high:.2f}" if high else NOT_RUN
+        label = WORLDS[cell[0]].label
+        row = [label, LABELS[cell[1]], metric, f"{low:.3g}", f"{high:.4g}", apart, "yes" if cell in counts else "no"]
+        rows.append(row)
+    return markdown_table(("world", "noise", "of", "random", "oracle", "random of oracle", "scored"), rows)
+
+
+def suite_stability() -> str:
+    """How far the order depends on the seeds."""
+    cards = suite_cards()
+    if len(cards) < 3:
+        return f"{NO_RUNS}\n"
+    found = f"{stability(cards):.2f}"
+    return f"Over {len(cards)} cards, Spearman's correlation of the totals between the two halves is {found}.\n"
+
+
 # ---- the picture of the README -----------------------------------------------------------------------------
 def front_data(analysis: Analysis) -> dict[str, list[float]]:
     """Method to mean bins without and with the noise action, the best under noise first."""
@@ -386,8 +462,17 @@ def main(words: list[str] | None = None) -> int:
             stale.append(str(SB3_FIGURE.relative_to(ROOT)))
             if not options.check:
                 draw_sb3(SB3_FIGURE)
-        if drawn_from(REPORT) != shown(pages.analyses):  # no fault of a check: it takes a browser to make it anew
+        if drawn_from(REPORT) != ranking_shown(
+            pages.analyses
+        ):  # no fault of a check: it takes a browser to make it anew
             print(f"{REPORT.relative_to(ROOT)} shows an older ranking: python tools/report_picture.py takes it anew")
+        cards = suite_cards()
+        if cards and drawn_from(CARDS_FIGURE) != leaderboard_data(cards):
+            stale.append(str(CARDS_FIGURE.relative_to(ROOT)))
+            if not options.check:
+                write_atomic(CARDS_FIGURE, leaderboard_png(cards))
+        for warning in read_cards(CARDS)[1]:
+            print(f"warning: {warning}")
         if not options.check:
             export(pages.analyses, folder)
             FIGURES.mkdir(exist_ok=True)

@@ -62,7 +62,7 @@ def make_mixer(bonus: IntrinsicReward, config: MixerConfig | None) -> RewardMixe
         raise ValueError(f"bonus: expected an lpm.IntrinsicReward, see lpm.make; got {type(given).__name__}")
     config = MixerConfig() if config is None else config
     check_mixer(config)
-    return RewardMixer(config, bonus.num_envs)
+    return RewardMixer(config, bonus.num_envs, bonus.group)
 
 
 def check_mixer(config: MixerConfig) -> None:

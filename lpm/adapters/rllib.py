@@ -16,14 +16,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from lpm.adapters._common import check_mixer, check_total, make_block, make_mixer, missing, pay
 from lpm.adapters._episodes import Chunk, flags, lay_out, spread
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.group import ALONE, Processes
 from lpm.core.mixer import MixerConfig
-from lpm.core.registry import configure, make
+from lpm.core.registry import can_be_distributed, configure, make, names
 from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
 from lpm.state_file import from_bytes, to_bytes
 from lpm.state_tree import check_bonus, check_like
 
@@ -94,6 +97,7 @@ def add_intrinsic(
         )
     _check_config(config)
     settings = IntrinsicSettings(bonus, mixer or MixerConfig(), total_steps, seed, variant, fields)
+    _check_learners(config.num_learners, bonus)
     config.learners(learner_class=IntrinsicPPOLearner, learner_config_dict={KEY: settings})
     return config
 
@@ -106,13 +110,25 @@ def _check_config(config: Any) -> None:
         )
     if config.is_multi_agent:
         raise ValueError("add_intrinsic: expected one agent; with several, wrap each agent's environment by itself")
-    if config.num_learners > 1:
-        raise ValueError(
-            f"add_intrinsic: expected num_learners of 0 or 1, since each learner would train a bonus of its own, got "
-            f"{config.num_learners}; use num_env_runners to collect faster"
-        )
     if not config.add_default_connectors_to_learner_pipeline:
         raise ValueError("add_intrinsic: expected RLlib's default learner connectors; leave them in the pipeline")
+
+
+def _check_learners(learners: int, bonus: str, episodic: bool = False) -> None:
+    """Several learners train one bonus together, if it can be."""
+    if learners <= 1:
+        return
+    if episodic or not can_be_distributed(bonus):
+        together = ", ".join(name for name in names() if can_be_distributed(name) and name != "lgn")
+        why = (
+            "keeps a memory of each episode, and RLlib deals the pieces of an episode to any learner"
+            if episodic
+            else "cannot be trained by several processes yet"
+        )
+        raise ValueError(
+            f"add_intrinsic: with num_learners={learners} expected one of {together}; {bonus!r} {why}: use one "
+            "learner, and num_env_runners to collect faster"
+        )
 
 
 class NoteEpisodes(ConnectorV2):  # type: ignore[misc]
@@ -167,6 +183,9 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
         notes: list[Chunk] = shared_data[KEY]
         kept = [(episode, note) for episode, note in zip(episodes, notes, strict=True) if note.length]
         if not kept:
+            if not self.bonus.group.alone:  # the other learners wait for this one
+                self._pay(self._nothing(), np.zeros((1, self.bonus.num_envs), np.float32), metrics)
+                self._log(metrics, self.bonus.update())
             return batch
         mixed = self._score(batch, kept, metrics)
         for (episode, note), rewards in zip(kept, mixed, strict=True):
@@ -204,15 +223,29 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
             if needs_policy
             else None,
         )
+        total = self._pay(transitions, extrinsic, metrics)
+        return [total[p.start : p.start + c.length, p.row] for p, c in zip(places, chunks, strict=True)]
+
+    def _pay(self, transitions: Transitions, extrinsic: NDArray[np.float32], metrics: Any) -> NDArray[np.float32]:
+        """The mixed rewards of a block."""
         progress = 0.0 if self.total_steps is None else self.steps / self.total_steps
         raw, paid = pay(self.bonus, self.mixer, transitions, extrinsic, progress, self.steps)
-        self.steps += int(valid.sum())
-        self._log(
-            metrics,
-            {"raw_mean": raw[valid].mean(), "mixed_mean": paid.bonus[valid].mean(), "weight": paid.weight},
-        )
-        total = paid.total
-        return [total[p.start : p.start + c.length, p.row] for p, c in zip(places, chunks, strict=True)]
+        valid = transitions.valid.cpu().numpy()
+        (steps,) = self.bonus.group.sum(torch.tensor([valid.sum()]))
+        self.steps += int(steps)
+        if valid.any():
+            self._log(
+                metrics,
+                {"raw_mean": raw[valid].mean(), "mixed_mean": paid.bonus[valid].mean(), "weight": paid.weight},
+            )
+        return paid.total
+
+    def _nothing(self) -> Transitions:
+        """A block of one step in which nothing happened."""
+        spaces, lead = self.bonus.spaces, (1, self.bonus.num_envs)
+        obs = torch.zeros(*lead, *spaces.obs_shape, dtype=spaces.obs_dtype, device=self.bonus.device)
+        action = torch.zeros(*lead, *spaces.action_shape, dtype=spaces.action_dtype, device=self.bonus.device)
+        return Transitions.build(obs, action, obs, valid=torch.zeros(lead, dtype=torch.bool, device=self.bonus.device))
 
     def _check_placement(self, batch: dict[str, Any], shared_data: dict[str, Any] | None) -> None:
         if Postprocessing.ADVANTAGES in batch.get(DEFAULT_MODULE_ID, batch):
@@ -273,17 +306,22 @@ class IntrinsicPPOLearner(PPOTorchLearner):  # type: ignore[misc]
         _check_config(self.config)
         module = self.module[DEFAULT_MODULE_ID]
         spaces = Spaces(module.observation_space, module.action_space)
+        # any learner may get episodes of any environment
         num_envs = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
+        _check_learners(self.config.num_learners, settings.bonus)
+        group = Processes() if self.config.num_learners > 1 else ALONE
         bonus = make(
             settings.bonus,
             spaces,
             num_envs=num_envs,
-            rollout_steps=max(1, math.ceil(self.config.total_train_batch_size / num_envs)),
+            rollout_steps=max(1, math.ceil(self.config.total_train_batch_size / num_envs / group.size)),
             seed=settings.seed,
             device=self._device,
             variant=settings.variant,
+            group=group,
             **settings.fields,
         )
+        _check_learners(self.config.num_learners, settings.bonus, bonus.episodic)
         self.intrinsic = IntrinsicConnector(
             bonus,
             settings.mixer,

@@ -11,6 +11,7 @@ from lpm.agents.agent import Agent, AgentConfig, LearnBatch, PolicyKind
 from lpm.agents.collect import Envs
 from lpm.agents.policy import NetworkConfig
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.group import ALONE, Group
 from lpm.core.mixer import MixerConfig
 
 
@@ -66,9 +67,12 @@ class A2C(Agent):
         seed: int = 0,
         device: str | torch.device = "cpu",
         policy: PolicyKind = "learnt",
+        group: Group = ALONE,
     ) -> None:
         c = config or A2CConfig()
-        super().__init__(envs, bonus, c, mixer, total_steps=total_steps, seed=seed, device=device, policy=policy)
+        super().__init__(
+            envs, bonus, c, mixer, total_steps=total_steps, seed=seed, device=device, policy=policy, group=group
+        )
         self.optimizer = torch.optim.RMSprop(
             self.trained, lr=c.learning_rate, alpha=c.rms_alpha, eps=c.rms_eps, foreach=True
         )
@@ -82,6 +86,7 @@ class A2C(Agent):
             advantage = (returns - batch.values).sum(-1)
         if c.normalise_advantage and len(advantage) > 1:
             advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        returns, advantage = batch.here(returns), batch.here(advantage)
         policy, values = self.policy.learn_from(batch.obs)
         log_prob, entropies = self.policy.actions.log_prob(policy, batch.choice)
         policy_loss = -(log_prob * advantage).mean()
@@ -89,7 +94,7 @@ class A2C(Agent):
         mean_entropy = entropies.mean()
         loss = policy_loss + c.value_coef * value_loss - entropy * mean_entropy
         named = {"policy loss": policy_loss, "value loss": value_loss, "entropy": mean_entropy}
-        norm = self.descend(loss, named, c.max_grad_norm)
+        numbers = torch.stack([policy_loss, value_loss, mean_entropy]).detach()
+        norm = self.descend(loss, named, c.max_grad_norm, numbers, len(advantage))
         names = ("policy_loss", "value_loss", "entropy", "grad_norm")
-        numbers = torch.stack([policy_loss, value_loss, mean_entropy, norm]).tolist()
-        return {f"learn/{name}": value for name, value in zip(names, numbers, strict=True)}
+        return {f"learn/{name}": value for name, value in zip(names, [*numbers.tolist(), norm.item()], strict=True)}

@@ -11,14 +11,17 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from lpm.agents.collect import Block, Collector, Envs
 from lpm.agents.gae import gae
 from lpm.agents.oracle import CellCounts
 from lpm.agents.policy import ActorCritic, NetworkConfig
+from lpm.agents.shards import part_of_rows, whole_rows
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.errors import NonFiniteError, finite
+from lpm.core.group import ALONE, Group, Order
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer, Schedule, scheduled
 from lpm.core.registry import resolve_device
 from lpm.core.spaces import Spaces
@@ -85,7 +88,10 @@ class AgentConfig:
 
 @dataclass(frozen=True)
 class LearnBatch:
-    """The valid transitions of a block as rows, ready to learn from."""
+    """The valid transitions of a block as rows, ready to learn from.
+
+    Where several processes train together, advantages, returns and values are those of all of them.
+    """
 
     obs: Tensor
     choice: Tensor
@@ -96,6 +102,12 @@ class LearnBatch:
     """(B, heads)."""
     values: Tensor
     """(B, heads), as they were when the block was collected."""
+    order: Order | None = None
+    """Which of all rows are this process's, if there are several."""
+
+    def here(self, column: Tensor) -> Tensor:
+        """The rows of this process, of a column of all."""
+        return column if self.order is None else column[self.order.number]
 
 
 class Agent:
@@ -119,9 +131,12 @@ class Agent:
         device: str | torch.device,
         policy: PolicyKind,
         fuse: bool = True,
+        group: Group = ALONE,
     ) -> None:
-        if envs.num_envs != config.num_envs:
-            raise ValueError(f"envs: expected {config.num_envs} environments as in the config, got {envs.num_envs}")
+        """In a `group` of several processes `config` is that of all, and `envs` are this one's share."""
+        if envs.num_envs * group.size != config.num_envs:
+            expected = config.num_envs if group.alone else f"{config.num_envs} / {group.size}"
+            raise ValueError(f"envs: expected {expected} environments as in the config, got {envs.num_envs}")
         if total_steps < 1:
             raise ValueError(f"total_steps: expected at least 1, got {total_steps}")
         if policy not in POLICIES:
@@ -129,6 +144,7 @@ class Agent:
         self.config = config
         self.device = resolve_device(device)
         self.bonus = bonus
+        self.group = group
         self.spaces = Spaces.of(envs)
         self.total_steps = total_steps
         self.uniform = policy == "uniform"
@@ -144,9 +160,11 @@ class Agent:
         self._parts = self.policy.parts() if self.clips_parts else [list(self.policy.parameters())]
         self._part_sizes = [sum(p.numel() for p in part) for part in self._parts]
         self.flat = self.policy.fuse() if self.device.type == "cpu" and fuse else None
-        self.collector = Collector(envs, self.spaces, config.rollout_steps, seed=env_seed, device=self.device)
-        self.oracle = CellCounts(envs.num_envs, len(self.collector.visits)) if policy == "oracle" else None
-        self.mixer = RewardMixer(mixer or MixerConfig(), envs.num_envs)
+        self.collector = Collector(
+            envs, self.spaces, config.rollout_steps, seed=env_seed, device=self.device, group=group
+        )
+        self.oracle = CellCounts(config.num_envs, len(self.collector.visits)) if policy == "oracle" else None
+        self.mixer = RewardMixer(mixer or MixerConfig(), envs.num_envs, group)
         self.seconds = {"bonus": 0.0, "learn": 0.0}
 
     def cycle(self) -> dict[str, float]:
@@ -165,7 +183,7 @@ class Agent:
                     group["lr"] = rate
                 metrics |= self.learn(batch, scheduled(c.entropy_schedule, c.entropy, c.final_entropy, progress))
                 metrics |= {"learn/learning_rate": rate, "learn/explained_variance": explained_variance(batch)}
-                self.renew_statistics(batch.obs)
+                self.renew_statistics(batch.obs, batch.order)
         with self.timed("bonus"):
             metrics |= self.learn_bonus()
         return metrics
@@ -200,7 +218,8 @@ class Agent:
     def raw_bonus(self, block: Block) -> Floats:
         """(T, N): what the bonus says of the block, with its models as they were during collection."""
         if self.oracle is not None:
-            return self.oracle.pay(block.cells, block.valid, block.terminated | block.truncated)
+            seen = (block.cells, block.valid, block.terminated | block.truncated)
+            return self.oracle.pay(*map(self._of_all, seen))[:, self.collector.rows_here]
         if self.bonus is None:
             return np.zeros_like(block.reward)
         raw = self.bonus.step(block.transitions).cpu().numpy()
@@ -236,11 +255,15 @@ class Agent:
             for head, (rewards, gamma, episodic) in enumerate(heads)
         ]
         stacked = np.stack(advantages, axis=-1)
-        keep = None if block.valid.all() else torch.from_numpy(block.valid.ravel())
+        valid = torch.from_numpy(block.valid)
+        everyone = self.group.columns(valid)
 
-        def rows(x: Tensor) -> Tensor:
+        def rows(x: Tensor, valid: Tensor = valid) -> Tensor:
             flat = x.flatten(0, 1)
-            return flat if keep is None else flat[keep.to(flat.device)]
+            return flat if bool(valid.all()) else flat[valid.flatten().to(flat.device)]
+
+        def rows_of_all(x: Floats) -> Tensor:
+            return rows(self.group.columns(torch.from_numpy(x)), everyone).to(self.device)
 
         obs = rows(block.transitions.obs)
         if self.channels_last and obs.ndim == 4:
@@ -250,9 +273,10 @@ class Agent:
             obs=obs,
             choice=rows(block.choice),
             policy=rows(block.policy),
-            advantage=rows(torch.from_numpy(stacked.sum(-1)).to(self.device)),
-            returns=rows(torch.from_numpy(stacked + values).to(self.device)),
-            values=rows(torch.from_numpy(values).to(self.device)),
+            advantage=rows_of_all(stacked.sum(-1)),
+            returns=rows_of_all(stacked + values),
+            values=rows_of_all(values),
+            order=self.group.order(valid),
         )
 
     def _values(self, block: Block) -> Floats:
@@ -262,21 +286,33 @@ class Agent:
             values = in_chunks(self.policy.values, flat, chunk=8192).view(*block.valid.shape, -1)
         return finite(values.cpu().numpy(), "policy (critic)", self.steps)
 
-    def renew_statistics(self, obs: Tensor) -> None:
+    def renew_statistics(self, obs: Tensor, order: Order | None = None) -> None:
         """Take the observations of a block into the policy's statistics, for the next block."""
         if self.policy.input.moments is not None:
-            self.policy.input.observe(obs)
+            self.policy.input.observe(obs, order=order)
             self.policy.input.commit()
 
     # ---- learning -----------------------------------------------------------------------------------------
-    def descend(self, loss: Tensor, parts: Mapping[str, Tensor], max_grad_norm: float) -> Tensor:
-        """One gradient step, refused before anything changes if a part of the loss is not finite."""
+    def descend(
+        self, loss: Tensor, parts: Mapping[str, Tensor], max_grad_norm: float, numbers: Tensor, rows: float
+    ) -> Tensor:
+        """One gradient step, refused before anything changes if a part of the loss is not finite; the gradient's norm.
+
+        Where several processes train together, gradients and the `numbers` that describe the step are averaged first,
+        each process counting by its `rows`.
+        """
+        if not self.group.alone:
+            self.policy.backward(loss)
+            loss = loss.detach()
+            gradients = [parameter.grad for parameter in self.trained if parameter.grad is not None]
+            self.group.average_([*gradients, numbers, loss], rows)
         if not math.isfinite(loss.item()):
             for name, part in parts.items():
                 if not bool(torch.isfinite(part)):
                     raise NonFiniteError(f"policy ({name})", self.steps, part.item())
             raise NonFiniteError("policy (loss)", self.steps, loss.item())
-        self.policy.backward(loss)
+        if self.group.alone:
+            self.policy.backward(loss)
         if self.flat is not None:
             norm = self.flat.clip(max_grad_norm, self._part_sizes)
         else:
@@ -301,8 +337,8 @@ class Agent:
 
     def report(self, block: Block, raw: Floats, mixed: Mixed) -> dict[str, float]:
         """What a cycle says about the environment and the bonus."""
-        collector, valid = self.collector, block.valid
-        metrics = {"episodes": float(collector.sums.ended), "reward/task": float(block.reward[valid].mean())}
+        collector, valid, reward = self.collector, self._of_all(block.valid), self._of_all(block.reward)
+        metrics = {"episodes": float(collector.sums.ended), "reward/task": float(reward[valid].mean())}
         if collector.sums.recent:
             returns, lengths = zip(*collector.sums.recent, strict=True)
             metrics |= {"return": float(np.mean(returns)), "length": float(np.mean(lengths))}
@@ -313,7 +349,8 @@ class Agent:
         if block.noise_share is not None:
             metrics["noise_share"] = block.noise_share
         if self.bonus is not None:
-            scored, paid = raw[valid], mixed.bonus[valid]
+            raw = self._of_all(raw)
+            scored, paid = raw[valid], self._of_all(mixed.bonus)[valid]
             metrics |= {
                 "bonus/raw_mean": float(scored.mean()),
                 "bonus/raw_std": float(scored.std()),
@@ -328,7 +365,52 @@ class Agent:
                 metrics["bonus/first_visits"] = paid_more(raw[first], raw[valid & ~first])
         return metrics
 
+    def _of_all(self, block: NDArray[Any]) -> NDArray[Any]:
+        """(T, N) of all processes, from the (T, n) of each."""
+        return block if self.group.alone else self.group.columns(torch.from_numpy(block)).numpy()
+
     # ---- state --------------------------------------------------------------------------------------------
+    def gather_state(self) -> dict[str, Any]:
+        """`state_dict` as a single process would have it, in the first process of a group; empty in the others."""
+        bonus = None if self.bonus is None else self.bonus.gather_state()
+        if self.group.alone:
+            return self.state_dict()
+        state = self.state_dict()
+        names = self.collector.shared_names
+        rows = self.group.gather(({"carry": state["mixer"]["carry"]}, self.collector.rows_of(state["collector"])))
+        if not rows:
+            return {}
+        state["bonus"] = bonus
+        state["mixer"] |= whole_rows([mixer for mixer, _ in rows], ())
+        for key, values in ((key, [part[key] for _, part in rows]) for key in rows[0][1]):
+            state["collector"][key] = whole_rows(values, names)
+        return state
+
+    def scatter_state(self, state: dict[str, Any] | None) -> None:
+        """Go on from what `gather_state` gave, in a group of any size that the environments can be shared out to."""
+        if self.group.alone:
+            assert state is not None
+            self.load_state_dict(state)
+            return
+        if state is not None and self.moved(state):
+            raise ValueError(
+                f"the state is of {len(state['collector']['ended'])} environments: expected {self.config.num_envs}, as "
+                "only a single process can go on with another number"
+            )
+        parts = None if state is None else [self._part_of(state, rank) for rank in range(self.group.size)]
+        self.load_state_dict(self.group.scatter(parts))
+
+    def _part_of(self, state: dict[str, Any], rank: int) -> dict[str, Any]:
+        names, size = self.collector.shared_names, self.group.size
+        collector = dict(state["collector"])
+        for key, value in self.collector.rows_of(collector).items():
+            collector[key] = value if value is None else part_of_rows(value, rank, size, names)
+        mixer = {**state["mixer"], "carry": part_of_rows(state["mixer"]["carry"], rank, size, ()).clone()}
+        bonus = state["bonus"]
+        if self.bonus is not None and bonus is not None:
+            bonus = self.bonus.part_of_state(bonus, rank)
+        return {**state, "collector": collector, "mixer": mixer, "bonus": bonus}
+
     def state_dict(self) -> dict[str, Any]:
         """Everything: networks, optimiser, bonus, mixer, collector, environments, random numbers, clocks."""
         return {
@@ -350,7 +432,8 @@ class Agent:
         """
         if state.get("algorithm") != self.name:
             raise ValueError(f"expected the state of {self.name}, got that of {state.get('algorithm')}")
-        if moved := self.moved(state):
+        moved = self.group.alone and self.moved(state)
+        if moved:
             state = self._moved(state)
         own = self.state_dict()
         collector = {**own["collector"], "recent": [], **({"envs": {}} if moved else {})}

@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lpm.agents.policy import ActorCritic
+from lpm.agents.shards import whole_rows
 from lpm.core.episodes import RECENT, EpisodeSums
 from lpm.core.errors import NonFiniteError
+from lpm.core.group import ALONE, Group
 from lpm.core.mixer import Floats, Mask
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
@@ -66,18 +68,26 @@ class Collector:
     """Steps the environments and keeps what the next block starts from; all of it is in `state_dict`."""
 
     def __init__(
-        self, envs: Envs, spaces: Spaces, steps: int, *, seed: int, device: torch.device | str = "cpu"
+        self,
+        envs: Envs,
+        spaces: Spaces,
+        steps: int,
+        *,
+        seed: int,
+        device: torch.device | str = "cpu",
+        group: Group = ALONE,
     ) -> None:
-        self.envs = envs
+        """In a `group` of several processes `envs` are this one's share; steps and episodes are counted for all."""
+        self.envs, self.group = envs, group
         self.spaces = spaces
         self.num_steps = steps
         self.num_envs = envs.num_envs
         self.mode = _autoreset_mode(envs)
         self.device = torch.device(device)
-        self.seed = seed
+        self.seed = seed + group.rank * envs.num_envs  # a row's seed is that of a single process
         self.seconds = {"env": 0.0, "policy": 0.0}
         self.total_steps = 0
-        self.sums = EpisodeSums(2, self.num_envs)
+        self.sums = EpisodeSums(2, self.num_envs * group.size)
         """Return and length of episodes."""
         self.visits = np.zeros(int(find_attribute(envs, "num_cells", 0)), dtype=np.int64)
         shape = (steps, self.num_envs)
@@ -89,21 +99,41 @@ class Collector:
         self._terminated, self._truncated, self._valid, self._noise = np.zeros((4, *shape), dtype=np.bool_)
         self._cells = np.full((2, *shape), -1, dtype=np.int64)  # where the step led, and where a reset led
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
-        self._start(envs.reset(seed=seed))
+        self._start(envs.reset(seed=self.seed))
+        self.rows_here = slice(group.rank * self.num_envs, (group.rank + 1) * self.num_envs)
+        """Which of all processes' environments are here."""
         self.exact = _can_save(envs)
         """Whether the environments can be saved and put back exactly."""
+        self.shared_names: tuple[str, ...] = tuple(find_attribute(envs, "_shared_state", tuple)())
+        """Parts of the environments' state that belong to all of them together."""
+        if not group.alone and self.exact:
+            self._share_state()
 
     def _start(self, first: tuple[Any, dict[str, Any]]) -> None:
         obs, info = first
         self._obs.numpy()[-1] = obs
         if "cell" in info:
-            self._visit(np.asarray(info["cell"]))
+            self._visit(self._of_all(np.asarray(info["cell"])[None]))
+
+    def _share_state(self) -> None:
+        """What belongs to all environments together is the first process's."""
+        state: Any = self.envs.get_state()  # type: ignore[attr-defined]
+        states = self.group.everyone(state)
+        if whole_rows(states, self.shared_names) is None:
+            self.exact = False  # saved for each process apart, it could not be put together
+        elif self.shared_names:
+            shared = {key: value for key, value in states[0].items() if key.split(".")[-1] in self.shared_names}
+            self.envs.set_state({**state, **shared})  # type: ignore[attr-defined]
+
+    def _of_all(self, block: NDArray[Any]) -> NDArray[Any]:
+        """(T, N) of all processes, from the (T, n) of each."""
+        return block if self.group.alone else self.group.columns(torch.from_numpy(block)).numpy()
 
     # ---- collecting ---------------------------------------------------------------------------------------
     def collect(self, policy: ActorCritic, generator: torch.Generator, *, uniform: bool = False) -> Block:
         """The next block, acted by sampling from `policy`, or uniformly at random."""
         steps, actions = self.num_steps, policy.actions
-        noise = actions.noise(steps, self.num_envs, generator)
+        noise = actions.noise(steps, self.num_envs * self.group.size, generator)[:, self.rows_here]
         parameters = torch.zeros(steps, self.num_envs, self.spaces.policy_width)
         choices = actions.uniform(noise) if uniform else noise.new_zeros(0)
         values: list[Tensor] = []
@@ -138,11 +168,16 @@ class Collector:
                 self.seconds["env"] += clock - decided
         # cloned outside inference mode: only ordinary tensors may take part in the loss
         choices = choices if uniform else torch.stack(parts).clone()
-        self.total_steps += steps * self.num_envs
+        self.total_steps += steps * self.num_envs * self.group.size
         self._check_finite()
-        self.sums.add(np.stack((self._reward, self._valid)), self._terminated | self._truncated)
-        first_visits = self._first_visits()
-        self._visit(self._cells)
+        reward, valid, done, shown, led_to, reset_to = map(
+            self._of_all,
+            (self._reward, self._valid, self._terminated | self._truncated, self._noise, *self._cells),
+        )
+        self.sums.add(np.stack((reward, valid)), done)
+        first_visits = self._first_visits(led_to, valid)
+        self._visit(led_to)
+        self._visit(reset_to)
         return Block(
             transitions=self._transitions(actions.executed, choices, parameters),
             choice=choices.to(self.device),
@@ -155,7 +190,7 @@ class Collector:
             valid=self._valid,
             cells=self._cells[0],
             first_visits=first_visits,
-            noise_share=float(self._noise[self._valid].mean()) if saw_noise and self._valid.any() else None,
+            noise_share=float(shown[valid].mean()) if saw_noise and valid.any() else None,
         )
 
     def _store(self, t: int, outcome: tuple[Any, Any, Any, Any, dict[str, Any]]) -> bool:
@@ -233,14 +268,14 @@ class Collector:
                     step = self.total_steps - (self.num_steps - t) * self.num_envs + env
                     raise NonFiniteError(f"environment {env} ({name})", step, float(array[tuple(bad[0])]))
 
-    def _first_visits(self) -> Mask:
-        cells, valid = self._cells[0].ravel(), self._valid.ravel()
+    def _first_visits(self, led_to: NDArray[np.int64], valid: Mask) -> Mask:
+        cells, shape, valid = led_to.ravel(), valid.shape, valid.ravel()
         first = np.zeros(len(cells), dtype=np.bool_)
         if len(self.visits):
             # in order of time: the first step of each cell that was never visited before this block
             there = np.flatnonzero(valid & (cells >= 0) & (self.visits[cells] == 0))
             first[there[np.unique(cells[there], return_index=True)[1]]] = True
-        return first.reshape(self._valid.shape)
+        return first.reshape(shape)
 
     def _visit(self, cells: NDArray[np.int64]) -> None:
         if len(self.visits):
@@ -248,6 +283,11 @@ class Collector:
             self.visits += np.bincount(seen, minlength=len(self.visits))
 
     # ---- state --------------------------------------------------------------------------------------------
+    @staticmethod
+    def rows_of(state: dict[str, Any]) -> dict[str, Any]:
+        """The parts of a state that have an entry per environment of this process."""
+        return {key: state[key] for key in ("obs", "ended", "envs")}
+
     def state_dict(self) -> dict[str, Any]:
         """Everything the next block depends on, the environments included if they can be saved."""
         return {

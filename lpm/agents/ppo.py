@@ -13,7 +13,9 @@ from torch import Tensor
 from lpm.agents.agent import Agent, AgentConfig, LearnBatch, PolicyKind
 from lpm.agents.collect import Envs
 from lpm.agents.policy import NetworkConfig
+from lpm.agents.shards import minibatches
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.group import ALONE, Group
 from lpm.core.mixer import MixerConfig
 
 
@@ -86,6 +88,7 @@ class PPO(Agent):
         seed: int = 0,
         device: str | torch.device = "cpu",
         policy: PolicyKind = "learnt",
+        group: Group = ALONE,
     ) -> None:
         c = config or PPOConfig()
         super().__init__(
@@ -98,6 +101,7 @@ class PPO(Agent):
             device=device,
             policy=policy,
             fuse=c.compile == "off",
+            group=group,
         )
         if c.amp and self.device.type != "cuda":
             raise ValueError(f"PPOConfig.amp: expected a CUDA device, got {self.device}")
@@ -112,17 +116,22 @@ class PPO(Agent):
         c = self.config
         with torch.no_grad():
             old_log_prob, _ = self.policy.actions.log_prob(batch.policy, batch.choice)
-        rows = len(old_log_prob)
+        rows = len(batch.advantage)
         size = -(-rows // c.minibatches)
         history: list[Tensor] = []
         for _ in range(c.epochs):
             order = torch.randperm(rows, generator=self.generator).to(self.device)
             # small columns are shuffled once per pass, observations (perhaps images) minibatch by minibatch
-            columns = (batch.choice, old_log_prob, batch.advantage, batch.returns, batch.values)
-            shuffled = (torch.split(column[order], size) for column in columns)
-            for index, choice, old, advantage, returns, values in zip(torch.split(order, size), *shuffled, strict=True):
-                if c.normalise_advantage and len(index) > 1:
-                    advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+            here, sizes, weights = minibatches(order, size, batch.order)
+            columns = (batch.choice, old_log_prob, *map(batch.here, (batch.advantage, batch.returns, batch.values)))
+            shuffled = (torch.split(column[here], sizes) for column in columns)
+            of_all = () if weights is None else torch.split(batch.advantage[order], size)
+            for number, (index, choice, old, advantage, returns, values) in enumerate(
+                zip(torch.split(here, sizes), *shuffled, strict=True)
+            ):
+                whole = advantage if weights is None else of_all[number]
+                if c.normalise_advantage and len(whole) > 1:
+                    advantage = (advantage - whole.mean()) / (whole.std() + 1e-8)
                 # index_select copies whole rows, but lays them out anew
                 obs = batch.obs.index_select(0, index) if batch.obs.is_contiguous() else batch.obs[index]
                 with self._precision:
@@ -130,8 +139,10 @@ class PPO(Agent):
                 policy_loss, value_loss, mean_entropy = parts[0], parts[1], parts[2]
                 loss = policy_loss + c.value_coef * value_loss - entropy * mean_entropy
                 named = {"policy loss": policy_loss, "value loss": value_loss, "entropy": mean_entropy}
-                norm = self.descend(loss, named, c.max_grad_norm)
-                history.append(torch.stack([*parts, norm]).detach())
+                numbers = torch.stack(parts).detach()
+                weight = len(index) if weights is None else weights[number]
+                norm = self.descend(loss, named, c.max_grad_norm, numbers, weight)
+                history.append(torch.cat([numbers, norm.view(1)]))
             if c.target_kl is not None and float(history[-1][3]) > c.target_kl:
                 break
         means = torch.stack(history).mean(0).tolist()

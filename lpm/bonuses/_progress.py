@@ -98,7 +98,9 @@ class LearningProgress(IntrinsicReward):
         if normalise == "auto":
             normalise = self.auto_normalise if vector else "none"
         capacity = _default_capacity(spaces, self.rollout) if c.buffer_size is None else c.buffer_size
-        self.experience = Experience(spaces, max(capacity, least_capacity), normalise, warmup=c.warmup, columns=columns)
+        self.experience = Experience(
+            spaces, max(capacity, least_capacity), normalise, warmup=c.warmup, columns=columns, group=self.group
+        )
         with seeded(self.generator):
             self.dynamics = self._build_dynamics()
             self._build_error_model()
@@ -149,9 +151,11 @@ class LearningProgress(IntrinsicReward):
     @torch.no_grad()
     def _raise_floor(self, share: float) -> None:
         """To `error_floor` add a share of the median error of predicting the mean of what came so far."""
-        slots = self.buffer.last(len(self.buffer))
-        slots = slots[fixed_sample(len(slots), SPREAD).to(slots.device)]
-        seen = self.experience.at(slots, lambda rows: rows.x_next).flatten(1)
+        held = len(self.buffer)
+        looked_at = self.experience.latest(held, [fixed_sample(held, SPREAD)])
+        (index,) = looked_at.parts
+        slots = looked_at.slots[index.to(looked_at.slots.device)]
+        seen = self.group.rows(self.experience.at(slots, lambda rows: rows.x_next).flatten(1))
         self.floor.fill_(self.least_floor).add_(share * (seen - seen.mean(0)).square().mean(1).median())
 
 

@@ -74,7 +74,8 @@ def elliptical_bonuses(inverse: Tensor, rows: Tensor, episode: Tensor, present: 
     loss = torch.bmm(v.mT, v)
     begun = (present > 0).view(-1, 1, 1)
     inverse.copy_(torch.where(begun, fresh, inverse)).sub_((loss + loss.mT) / 2)
-    return root.diagonal(dim1=1, dim2=2).square() - 1
+    gain: Tensor = root.diagonal(dim1=1, dim2=2).square() - 1
+    return gain
 
 
 @register("e3b")

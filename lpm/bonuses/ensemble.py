@@ -100,8 +100,7 @@ class Ensemble(Learner):
 
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
         # the encoder never changes: every observation is encoded once, not once per epoch
-        phi = self.experience.at_fresh(lambda rows: self.encoder(rows.x))
-        phi_next = self.experience.at_fresh(lambda rows: self.encoder(rows.x_next))
+        phi, phi_next = self.experience.encoded(self.encoder, self.num_envs)
 
         def loss(rows: Prepared) -> Tensor:
             errors: Tensor = (self.ensemble(phi[rows.index], rows.code) - phi_next[rows.index]).square().mean(2)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.group import ALONE, Group, Order
 from lpm.core.registry import register
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
@@ -60,7 +61,7 @@ def saturated(distance: Tensor, reach: Tensor) -> Tensor:
     return -torch.expm1(-0.5 * (distance / reach.clamp_min(1e-12)).square())
 
 
-def bounded_influence(rows: Tensor) -> Tensor:
+def bounded_influence(rows: Tensor, group: Group = ALONE) -> Tensor:
     """Weights (B,) with which no row adds much more to a sum of squares than a typical one: m / (m + size²).
 
     m is the median squared size. What follows a frame of a TV is a jump back, however well it was predicted.
@@ -69,7 +70,7 @@ def bounded_influence(rows: Tensor) -> Tensor:
     [0.5, 0.5, 0.009900989942252636]
     """
     squares = rows.square().sum(1)
-    middle = squares.median().clamp_min(1e-12)
+    middle = group.rows(squares).median().clamp_min(1e-12)
     return middle / (middle + squares)
 
 
@@ -161,6 +162,7 @@ class LGN(IntrinsicReward):
 
     Config = LGNConfig
     config: LGNConfig
+    distributed = True
     reference = "This project; novelty as in Jiang et al. 2025 (ETD), errors timed as in Hou, An & Du 2026 (LPM)"
 
     def _build(self) -> None:
@@ -188,7 +190,8 @@ class LGN(IntrinsicReward):
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
         self.register_buffer("learnt", torch.zeros((), dtype=torch.int64))
         row, action = ((self.state.raw_width,), torch.float32), (spaces.action_shape, spaces.action_dtype)
-        self.buffer = RingBuffer(max(self.rollout, config.warmup), {"obs": row, "action": action, "next_obs": row})
+        columns = {"obs": row, "action": action, "next_obs": row}
+        self.buffer = RingBuffer(max(self.rollout, config.warmup), columns, self.group.size)
         self.episode = WindowMemory(self.num_envs if self.episodic else 1, config.memory_size, self.state.raw_width)
         self.run = HashedSample(config.memory_size if config.memory != "episodic" else 1, (self.state.raw_width,))
 
@@ -228,9 +231,10 @@ class LGN(IntrinsicReward):
             if line is not None:
                 self.episode.keep(batch, line)
             rows = {"obs": obs[batch.valid], "next_obs": next_obs[batch.valid]}
+            order = self.group.order(batch.valid)
             if self.updates == 0:
-                self.state.observe(torch.stack([*rows.values()], 1).flatten(0, 1))
-            self.buffer.push(**rows, action=batch.action[batch.valid].to(self.spaces.action_dtype))
+                self.state.observe(torch.stack([*rows.values()], 1).flatten(0, 1), order and order.repeated(2))
+            self.buffer.push(order, **rows, action=batch.action[batch.valid].to(self.spaces.action_dtype))
         return reward
 
     def _encoded(self, batch: Transitions) -> tuple[Tensor, Tensor]:
@@ -284,35 +288,39 @@ class LGN(IntrinsicReward):
             return {}
         slots = self.buffer.last(fresh)
         raw, action, raw_next = (self.buffer[name][slots] for name in ("obs", "action", "next_obs"))
+        group = self.group
+        held = min(fresh, len(self.buffer))
+        order = None if group.alone else Order(group, self.buffer.places(slots, held), held)
         if self.updates == 0:
             self.state.fix()
-            self.design.fix(self.state.scaled(raw_next))
+            self.design.fix(self.state.scaled(raw_next if order is None else order.join(raw_next)))
         phi, target = self.state.scaled(raw), self.state.scaled(raw_next)
         x, number = self.design(phi, action)
         error = target - self.dynamics(x, number)  # of f as it was when the transitions were collected
         ordinary = self._ordinary(x, number)
-        self.steps.add(target - phi, ordinary * bounded_influence((target - phi) @ self.unit.T), centred=False)
-        self.errors.add(error, ordinary, centred=False)
-        self.places.add(target, ordinary)
-        self.states.add(target)
+        influence = bounded_influence((target - phi) @ self.unit.T, group)
+        self.steps.add(target - phi, ordinary * influence, centred=False, group=group)
+        self.errors.add(error, ordinary, centred=False, group=group)
+        self.places.add(target, ordinary, group=group)
+        self.states.add(target, group=group)
         unit, measure = self._units()
         self.unit.copy_(unit)
         self.measure.copy_(measure)
         self.variance.copy_((unit @ self.states.matrix() @ unit.T).diagonal().clamp_min(1e-12))
         self.step_squares.copy_((measure @ self.steps.matrix() @ measure.T).diagonal())
         squares = (error @ self.unit.T).square()
-        self.error_model.add(x, number, squares, math.exp(-fresh / self.config.horizon))
-        self.dynamics.add(x, number, target)
+        self.error_model.add(x, number, squares, math.exp(-fresh / self.config.horizon), group)
+        self.dynamics.add(x, number, target, group=group)
         self.error_model.solve()
         self.dynamics.solve()
-        self.run.observe(raw_next)
+        self.run.observe(raw_next, order)
         self.learnt.fill_(self.buffer.total)
         self.updates += 1
         gate, _ = self._gates(phi, action)
         return {
-            "gate_mean": gate.mean(),
-            "gate_std": gate.std(correction=0),
-            "unexplained": squares.sum(1).mean() / self.variance.sum(),
+            "gate_mean": group.mean(gate),
+            "gate_std": group.std(gate),
+            "unexplained": group.mean(squares.sum(1)) / self.variance.sum(),
         }
 
     def _units(self) -> tuple[Tensor, Tensor]:
@@ -374,11 +382,11 @@ class FrozenFeatures(nn.Module):
         features = self.encoder(nn.functional.avg_pool2d(x, 2) if self.halved else x)
         return nn.functional.layer_norm(features, features.shape[1:])
 
-    def observe(self, rows: Tensor) -> None:
+    def observe(self, rows: Tensor, order: Order | None = None) -> None:
         """Take encoded rows into the statistics that `fix` makes final."""
         statistics = self.input.moments if self.sample is None else self.sample
-        assert statistics is not None
-        statistics.observe(rows)
+        assert isinstance(statistics, HashedSample)
+        statistics.observe(rows, order)
 
     def fix(self) -> None:
         """Fix shift and scale."""
@@ -454,14 +462,20 @@ class FadingCovariance(nn.Module):
         self.register_buffer("sums", torch.zeros(width, dtype=torch.float64))
         self.register_buffer("products", torch.zeros(width, width, dtype=torch.float64))
 
-    def add(self, rows: Tensor, weight: Tensor | None = None, *, centred: bool = True) -> None:
+    def add(self, rows: Tensor, weight: Tensor | None = None, *, centred: bool = True, group: Group = ALONE) -> None:
         """Take in rows (B, D), by weight if given. Not `centred`: the second moment about 0 is meant."""
-        keep = math.exp(-len(rows) / self.horizon)
         rows = rows.double()
+        count = self.total.new_tensor(len(rows))
         weighted = rows if weight is None else rows * weight.double().unsqueeze(1)
-        self.total.mul_(keep).add_(len(rows) if weight is None else weight.double().sum())
-        self.sums.mul_(keep).add_(weighted.sum(0) if centred else 0)
-        self.products.mul_(keep).add_(weighted.T @ rows)
+        added = (
+            count if weight is None else weight.double().sum(),
+            weighted.sum(0) if centred else torch.zeros_like(self.sums),
+            weighted.T @ rows,
+        )
+        count, *added_by_all = group.sum(count, *added)
+        keep = math.exp(-float(count) / self.horizon)
+        for total, new in zip((self.total, self.sums, self.products), added_by_all, strict=True):
+            total.mul_(keep).add_(new)
 
     def matrix(self) -> Tensor:
         """(D, D)."""

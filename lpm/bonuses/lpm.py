@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from lpm.bonuses._history import MOVED, upgrade_lpm
 from lpm.bonuses._progress import LearningProgress, ProgressConfig, log_error
 from lpm.bonuses._settings import expect, expect_at_least, expect_choice
+from lpm.core.group import Order
 from lpm.core.registry import register
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
@@ -143,6 +144,11 @@ class ErrorQueue(nn.Module):
             return cycle
         return cycle[buffer["priority"][cycle].topk(self.size).indices.sort().values]
 
+    def __len__(self) -> int:
+        (buffer,) = self._buffer
+        waiting = buffer.total - int(self.start) if self.kind == "fifo" else len(self.slots)
+        return min(self.size, waiting, len(buffer))
+
     @property
     def errors(self) -> Tensor:
         """ε as it was at collection, oldest first."""
@@ -153,9 +159,11 @@ class ErrorQueue(nn.Module):
         """The model versions τ whose errors D holds."""
         return sorted(set(self._buffer[0]["version"][self.slots].tolist()))
 
-    def full_after(self, valid: Tensor) -> Tensor:
+    def full_after(self, valid: Tensor, order: Order | None = None) -> Tensor:
         """Where |D| = d once each of the valid transitions (T, N) of a block is pushed, in order (line 6)."""
         rank = valid.flatten().cumsum(0).view_as(valid)
+        if order is not None:
+            rank[valid] = order.number + 1
         return valid & (self._buffer[0].total - int(self.start) + rank >= self.size)
 
     def clear(self) -> None:
@@ -172,6 +180,7 @@ class AlgorithmOne(LearningProgress):
     def _build(self) -> None:
         columns = {"error": ((), torch.float32), "version": ((), torch.int64)}
         if self.config.queue == "reservoir":
+            expect(self.config, "queue", self.group.alone, "'fifo' where several processes train together")
             columns["priority"] = ((), torch.float32)
             if self.queue_size > self.rollout:
                 raise ValueError(
@@ -227,7 +236,9 @@ class AlgorithmOne(LearningProgress):
 
     def _gate(self, valid: Tensor) -> Tensor:
         """Which transitions of a block may be paid: the push precedes the test, so the d-th one is the first."""
-        return self.queue.full_after(valid) if self._may_pay else torch.zeros_like(valid)
+        if not self._may_pay:
+            return torch.zeros_like(valid)
+        return self.queue.full_after(valid, self.group.order(valid))
 
     @property
     def _may_pay(self) -> bool:
@@ -250,12 +261,12 @@ class AlgorithmOne(LearningProgress):
         if self.experience.rescaled or self.versions == 0:
             self._before_first_update()
         metrics = {"dynamics_loss": self._fit_dynamics(self._dynamics_batches(generator))}
-        slots = self.queue.slots
-        if len(slots):
+        length = len(self.queue)
+        if length:
             errors = self.queue.errors
-            metrics |= self._fit_error_model(slots, generator)
-            metrics |= {"queue_error_mean": errors.mean(), "queue_error_std": errors.std(correction=0)}
-        metrics["queue_length"] = torch.tensor(float(len(slots)))
+            metrics |= self._fit_error_model(self.queue.slots, generator)
+            metrics |= {"queue_error_mean": self.group.mean(errors), "queue_error_std": self.group.std(errors)}
+        metrics["queue_length"] = torch.tensor(float(length))
         self.experience.end_update()
         return metrics
 
@@ -272,6 +283,7 @@ class LPM(AlgorithmOne):
 
     Config = LPMConfig
     config: LPMConfig
+    distributed = True
     reference = "Hou, An & Du 2026, Beyond Noisy-TVs: Noise-Robust Exploration Via Learning Progress Monitoring"
     variants = MappingProxyType(
         {
@@ -321,9 +333,11 @@ class LPM(AlgorithmOne):
         c, errors = self.config, self.buffer["error"][slots]
         if isinstance(self.error_model, ErrorModel) and self.error_model.affine:
             self.error_model.calibrate(
-                errors, self.experience.at(slots, lambda rows: self._predict_error(rows).mean(1))
+                errors, self.experience.at(slots, lambda rows: self._predict_error(rows).mean(1)), self.group
             )
-        batches = Minibatches(slots, minibatches(len(slots), c.error_batch_size, c.error_steps, generator))
+        length = len(self.queue)
+        parts = minibatches(length, c.error_batch_size, c.error_steps, generator)
+        batches = Minibatches(slots, parts) if self.group.alone else self.experience.latest(length, parts)
         loss = regression(self.error_model, lambda rows: (*self._error_inputs(rows), errors[rows.index]))
         self.fits += 1
         return {"error_model_loss": self.experience.fit(loss, self.optimizer("error_model"), batches)}

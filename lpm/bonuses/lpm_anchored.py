@@ -168,7 +168,7 @@ class LPMAnchored(AlgorithmOne):
         return {} if self.buffer.total < max(self.config.warmup, LEAST) else super()._update(generator)
 
     def _before_first_update(self) -> None:
-        """Fix the floor, then m₀: the mean error of the untrained f on what came so far. Errors so far leave D and g."""
+        """Fix the floor, then m₀: the mean error of the untrained f on what came so far. D and g start again."""
         self.error_model.forget_all()
         if self.config.form != "linear" and self.config.relative_floor:
             self._raise_floor(self.config.relative_floor)

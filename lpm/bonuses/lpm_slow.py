@@ -58,6 +58,7 @@ class LPMSlow(LearningProgress):
 
     Config = LPMSlowConfig
     config: LPMSlowConfig
+    distributed = True
     reference = (
         "docs/beyond.md; after Kim et al. 2020, Active World Model Learning with Progress Curiosity (γ-Progress)"
     )

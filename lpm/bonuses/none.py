@@ -22,6 +22,7 @@ class NoBonus(IntrinsicReward):
     """No bonus: pays 0, the agent learns from the extrinsic reward alone."""
 
     Config = NoBonusConfig
+    distributed = True
 
     zero: Tensor
 

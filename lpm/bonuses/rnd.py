@@ -61,11 +61,14 @@ class RND(Learner):
 
     Config = RNDConfig
     config: RNDConfig
+    distributed = True
     reference = "Burda, Edwards, Storkey & Klimov 2018, Exploration by Random Network Distillation"
     variants = MappingProxyType({"atari": {"channels": 1, "features": 512, "proportion": 0.25}})
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
+        if config.proportion != 1:
+            expect(config, "proportion", self.group.alone, "1 where several processes train together")
         self.experience = Experience(
             spaces,
             self.rollout,
@@ -74,6 +77,7 @@ class RND(Learner):
             warmup=config.warmup,
             frozen=False,
             next_only=True,
+            group=self.group,
         )
         features = (128 if spaces.kind == "vector" else 512) if config.features is None else config.features
         with seeded(self.generator):

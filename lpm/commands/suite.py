@@ -6,11 +6,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from lpm.commands.terminal import continued, parse, print_table, terminal
+
+if TYPE_CHECKING:
+    from lpm.suite.card import Card
+    from lpm.sweeps import Job, Result
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,9 @@ class Suite:
     first_seed: int = 0
     """The first of them; the references keep theirs."""
     worlds: tuple[str, ...] = ()
-    """Run only these worlds now (car, rooms, onehot, maze, task); the card comes when all are done."""
+    """Run only these worlds (car, rooms, onehot, maze, task): a card that says which are missing."""
+    own_references: bool = False
+    """Run random actions and the oracle here too, instead of the package's numbers."""
     workers: int = 2
     """Worker processes, one torch thread each."""
     ray: str | None = None
@@ -49,15 +55,15 @@ def run(args: Sequence[str]) -> int:
 
 def suite(options: Suite, out: Path) -> int:
     """Run what is missing, write a card for each bonus, and print them."""
-    from lpm.experiments.experiment import expect_known, folder_name
+    from lpm.experiments.experiment import expect_known
     from lpm.experiments.methods import method_name, parse_fields, parse_method
-    from lpm.files import expect_own, write_atomic
+    from lpm.files import expect_own
     from lpm.report.text import count_of
-    from lpm.suite.axes import Runs
-    from lpm.suite.card import make_card, summary
+    from lpm.suite.card import make_card, summary, words
     from lpm.suite.run import check, conditions, jobs_of, measured, run_job
+    from lpm.suite.stored import in_order, packaged_cards, packaged_references
     from lpm.suite.worlds import REFERENCES, SEEDS, WORLDS
-    from lpm.sweeps import Job, run_jobs
+    from lpm.sweeps import run_jobs
 
     console = terminal()
     fields = {name: value for text in options.field for name, value in parse_fields(text).items()}
@@ -68,16 +74,21 @@ def suite(options: Suite, out: Path) -> int:
     seeds = range(options.first_seed, options.first_seed + count)
     for world in options.worlds:
         expect_known("world", world, WORLDS)
+    wanted = options.worlds or tuple(WORLDS)
     expect_own(out, "results of lpm suite", "runs")
     methods = {name: parse_method(name) for name in names}
     for name, method in methods.items():
         check(name, method)
-    reference_seeds = range(SEEDS[options.scale])
-    jobs = {name: jobs_of(name, options.scale, reference_seeds, out, options.worlds) for name in REFERENCES}
-    own = {name: jobs_of(name, options.scale, seeds, out, options.worlds) for name in names}
+    needed = [cell for cell in conditions(options.scale) if cell[0] in wanted]
+    references = {} if options.own_references else packaged_references(options.scale)
+    if any(name not in references or not set(needed) <= set(references[name].cells) for name in REFERENCES):
+        references = {}
+    run_here = () if references else tuple(REFERENCES)
+    jobs = {name: jobs_of(name, options.scale, range(SEEDS[options.scale]), out, wanted) for name in run_here}
+    own = {name: jobs_of(name, options.scale, seeds, out, wanted) for name in names}
     console.print(
-        f"Suite ({options.scale}): {', '.join(names)} and two references in "
-        f"{count_of(len(conditions(options.scale)), 'condition')}, {count_of(count, 'seed')}, into {out}"
+        f"Suite ({options.scale}): {', '.join(names)} in {count_of(len(needed), 'condition')}, "
+        f"{count_of(count, 'seed')}, {'both references too, ' if run_here else ''}into {out}"
     )
     # a reference may be asked for by name as well, with seeds of its own or the same
     every = {job.path: job for listed in (*jobs.values(), *own.values()) for job in listed}
@@ -85,18 +96,37 @@ def suite(options: Suite, out: Path) -> int:
         list(every.values()), run_job, workers=options.workers, ray=options.ray, console=console
     )
 
-    if options.worlds:
-        console.print(f"Runs: {out}; the same command without --worlds makes the cards")
-        return 1 if failures else 0
+    def found(listed: Sequence[Job]) -> list[Result]:
+        return [results[job.path] for job in listed if job.path in results]
 
-    def runs_of(listed: Sequence[Job]) -> Runs:
-        return measured([results[job.path] for job in listed if job.path in results], options.scale)
-
-    references = [runs_of(jobs[name]) for name in REFERENCES]
+    references |= {name: measured(found(listed), options.scale) for name, listed in jobs.items()}
+    random, oracle = (references[name] for name in REFERENCES)
+    cards = []
     for name, method in methods.items():
-        card = make_card(name, method, options.scale, runs_of(own[name]), *references)
-        path = out / "cards" / f"{folder_name(name)}.json"
-        write_atomic(path, (json.dumps(card, indent=1, allow_nan=False) + "\n").encode())
-        print_table(console, f"{method.label}: 0 random actions, 1 oracle", ("axis", "score [95 %]"), summary(card))
-        console.print(f"Card: {path}")
+        runs = measured(found(own[name]), options.scale)
+        cards.append(make_card(name, method, options.scale, runs, random, oracle))
+    stored = [card for card in packaged_cards(options.scale) if card["name"] not in names]
+    beside = [result for listed in jobs.values() for result in found(listed)]
+    for card in cards:
+        page = write_card(out / "cards", card, in_order([*cards, *stored]), [*found(own[card["name"]]), *beside])
+        title = f"{card['label']}: 0 random actions, 1 oracle"
+        print_table(console, title, ("axis", "score [95 %]"), summary(card))
+        console.print(words(card), markup=False, highlight=False)
+        console.print(f"Card: {page}")
     return 1 if failures else 0
+
+
+def write_card(folder: Path, card: Card, others: Sequence[Card], results: Sequence[Result]) -> Path:
+    """The card as JSON, as a picture and as a page, which is returned."""
+    from lpm.experiments.experiment import folder_name
+    from lpm.files import write_atomic
+    from lpm.suite.page import card_page
+    from lpm.suite.picture import card_png
+
+    name = folder_name(card["name"])
+    # a result of the two arms has no curve that the page shows
+    runs = [result for result in results if "condition" in result["settings"]]
+    write_atomic(folder / f"{name}.json", (json.dumps(card, indent=1, allow_nan=False) + "\n").encode())
+    write_atomic(folder / f"{name}.png", card_png(card, others))
+    write_atomic(folder / f"{name}.html", card_page(card, others, runs).encode())
+    return folder / f"{name}.html"

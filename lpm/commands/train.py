@@ -19,10 +19,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from lpm.agents import Agent, MixerConfig, NonFiniteError
 from lpm.agents.agent import PolicyKind
 from lpm.commands.terminal import INTERRUPTED, terminal
+from lpm.core.group import Group, WorkerLost
 from lpm.core.registry import configure
 from lpm.envs.outside import Wrap
 from lpm.runs.checkpoint import CheckpointError
 from lpm.runs.config import PRESETS, RunConfig
+from lpm.runs.distributed import TIMEOUT_SECONDS, joined
 from lpm.runs.folder import MOVABLE, RunFolder
 from lpm.runs.loggers import Service
 from lpm.runs.train import Outcome, TrainOptions, train
@@ -47,7 +49,24 @@ class _Choices:
 
 
 def run(args: Sequence[str]) -> int:
-    """Parse and train."""
+    """Parse and train; of several processes the first one parses, and tells the others."""
+    with joined(_timeout(list(args))) as group:
+        plan = [_plan(args)] * group.size if group.rank == 0 else None
+        return _train(*group.scatter(plan), group)
+
+
+def _timeout(words: list[str]) -> float:
+    """Before everything else: until the processes have found each other they can be told nothing."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--timeout-seconds", type=float, default=TIMEOUT_SECONDS)
+    timeout: float = parser.parse_known_args(words)[0].timeout_seconds
+    if not timeout > 0:
+        raise ValueError(f"--timeout-seconds: expected a number above 0, got {timeout}")
+    return timeout
+
+
+def _plan(args: Sequence[str]) -> tuple[RunConfig, Path, TrainOptions, bool]:
+    """What to train, where to, how, and whether it is an earlier run."""
     words, env = _take_env(list(args))
     for old, new in (("heads", "value-heads"), ("episodic", "episodic-bonus")):
         if any(word.partition("=")[0] == f"--mixer.{old}" for word in words):
@@ -62,7 +81,7 @@ def run(args: Sequence[str]) -> int:
         RunFolder.open(given.out).extend(config.steps)
         print(f"Extended from {saved.steps:,} to {config.steps:,} steps; schedules go on as shares of the new total.")
     out = given.out or Path("runs") / f"{config.env_id.replace('/', '-')}-{config.algo}-{config.bonus}-{config.seed}"
-    return _train(config, out, TrainOptions(given.checkpoint_seconds, given.log), given.resume)
+    return config, out, TrainOptions(given.checkpoint_seconds, given.log), given.resume
 
 
 # ---- parsing --------------------------------------------------------------------------------------------------
@@ -171,6 +190,9 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
         "resume": option(bool, "Go on with a run: lpm train RUN --resume. Its settings are the defaults.", False),
         "checkpoint_seconds": option(float, "Time between two checkpoints; 0: after every update.", 60.0),
         "log": option(Service, "Also send metrics to a service.", "none"),
+        "timeout_seconds": option(
+            float, "Under torchrun: how long a process may keep the others waiting.", TIMEOUT_SECONDS
+        ),
         choices.algo: table(agent),
         "mixer": table(saved.mixer if saved else MixerConfig()),
         "bonus": table(settings),
@@ -205,13 +227,19 @@ def _config(given: Any, choices: _Choices, saved: RunConfig | None, env: dict[st
 
 
 # ---- training -------------------------------------------------------------------------------------------------
-def _train(config: RunConfig, out: Path, options: TrainOptions, resume: bool) -> int:
+def _train(config: RunConfig, out: Path, options: TrainOptions, resume: bool, group: Group) -> int:
+    if group.rank:
+        return INTERRUPTED if train(config, out, options, resume=resume, group=group).status == "interrupted" else 0
     console = terminal()
     again = f"lpm train --out {out} --resume"
-    console.print(f"{config.env_id}, {config.algo} + {config.bonus}, seed {config.seed}, into {out}")
+    shared = "" if group.alone else f" on {group.size} processes"
+    console.print(f"{config.env_id}, {config.algo} + {config.bonus}, seed {config.seed}, into {out}{shared}")
     try:
         with _Display(console, config.steps) as display:
-            outcome = train(config, out, options, resume=resume, say=display.say, on_cycle=display.show)
+            outcome = train(config, out, options, resume=resume, say=display.say, on_cycle=display.show, group=group)
+    except WorkerLost as error:
+        print(f"lpm train: {error}\nOn as many processes as you like: {again}", file=sys.stderr)
+        return 1
     except NonFiniteError as error:
         print(f"lpm train: {error}\nThe last checkpoint is kept: {again}", file=sys.stderr)
         return 1

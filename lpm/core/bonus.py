@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from lpm.core.defaults import undisturbed
+from lpm.core.group import ALONE, Group, Sharded
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 
@@ -46,14 +47,24 @@ class IntrinsicReward(nn.Module):
     """Fields and variants that the method had before, to where they went: the end of an error message."""
     needs: ClassVar[tuple[str, ...]] = ()
     """Optional fields of `Transitions` that the method cannot do without: "reward", "policy"."""
+    distributed: ClassVar[bool] = False
+    """Whether several processes can train the method together; to be said by each class for itself."""
 
     config: Any
     """An instance of `Config`."""
 
     @undisturbed
     def __init__(
-        self, spaces: Spaces, config: Any = None, *, num_envs: int = 1, rollout_steps: int = 128, seed: int = 0
+        self,
+        spaces: Spaces,
+        config: Any = None,
+        *,
+        num_envs: int = 1,
+        rollout_steps: int = 128,
+        seed: int = 0,
+        group: Group = ALONE,
     ) -> None:
+        """In a `group` of several processes `num_envs` are those of this one, and all four verbs are collective."""
         super().__init__()
         if not isinstance(spaces, Spaces):
             raise ValueError(f"spaces: expected lpm.Spaces, got {type(spaces).__name__}; see Spaces.of(env)")
@@ -67,6 +78,7 @@ class IntrinsicReward(nn.Module):
         self.spaces = spaces
         self.num_envs = int(num_envs)
         self.rollout_steps = int(rollout_steps)
+        self.group = group
         self.generator = torch.Generator("cpu").manual_seed(int(seed))
         self._optimizers: dict[str, torch.optim.Optimizer] = {}
         self.config = config
@@ -153,7 +165,7 @@ class IntrinsicReward(nn.Module):
         return {
             "optimizers": {name: optimizer.state_dict() for name, optimizer in self._optimizers.items()},
             "generator": self.generator.get_state(),
-            "sizes": {"num_envs": self.num_envs, "rollout_steps": self.rollout_steps},
+            "sizes": self._sizes,
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
@@ -214,7 +226,7 @@ class IntrinsicReward(nn.Module):
                 self._refuse(f"with a generator that torch cannot set ({error})")
 
     def _refuse(self, how: str, sizes: Any = None) -> None:
-        here = {"num_envs": self.num_envs, "rollout_steps": self.rollout_steps}
+        here = self._sizes
         other = "by another bonus, with other settings, or by another version of lpm"
         if isinstance(sizes, dict) and sizes != here:
             there, wanted = (", ".join(f"{k}={v}" for k, v in each.items()) for each in (sizes, here))
@@ -247,12 +259,44 @@ class IntrinsicReward(nn.Module):
             result = fn(tensor)
             return result if result.dtype == tensor.dtype else tensor.to(result.device)
 
-        return super()._apply(moved, recurse)
+        super()._apply(moved, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+    def gather_state(self) -> dict[str, Any]:
+        """`state_dict` as a single process would have it, in the first process of a group; empty in the others."""
+        state = self.state_dict()
+        if self.group.alone:
+            return state
+        held = {name: [key for key in state if key.startswith(f"{name}.")] for name in self._sharded()}
+        mine = {name: {key.removeprefix(f"{name}."): state.pop(key) for key in keys} for name, keys in held.items()}
+        parts = self.group.gather(mine)
+        if not parts:
+            return {}
+        for name, module in self._sharded().items():
+            whole = module.whole([part[name] for part in parts])
+            state |= {f"{name}.{key}": value for key, value in whole.items()}
+        return state
+
+    def part_of_state(self, state: Mapping[str, Any], rank: int) -> dict[str, Any]:
+        """What process `rank` of the group loads, of the `state_dict` of a single process."""
+        part = dict(state)
+        for name, module in self._sharded().items():
+            whole = {key: part.pop(key) for key in state if key.startswith(f"{name}.")}
+            found = module.part({key.removeprefix(f"{name}."): v for key, v in whole.items()}, rank, self.group.size)
+            part |= {f"{name}.{key}": value for key, value in found.items()}
+        return part
+
+    def _sharded(self) -> dict[str, Sharded]:
+        return {name: module for name, module in self.named_modules() if isinstance(module, Sharded)}
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        return {"num_envs": self.num_envs * self.group.size, "rollout_steps": self.rollout_steps}
 
     @property
     def rollout(self) -> int:
-        """Transitions that are observed between two updates."""
-        return self.num_envs * self.rollout_steps
+        """Transitions that are observed between two updates, by all processes."""
+        return self.num_envs * self.rollout_steps * self.group.size
 
     # ---- checks -------------------------------------------------------------------------------------------
     @property

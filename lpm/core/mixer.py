@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lpm.core.group import ALONE, Group
 from lpm.suggest import moved
 
 Floats = NDArray[np.float32]
@@ -124,8 +125,9 @@ def discounted_filter(
 class RewardMixer:
     """Weights, normalises and clips the bonus; its whole state is in `state_dict`."""
 
-    def __init__(self, config: MixerConfig, num_envs: int) -> None:
-        self.config = config
+    def __init__(self, config: MixerConfig, num_envs: int, group: Group = ALONE) -> None:
+        """In a `group` of several processes `num_envs` are those of this one, and `mix` is collective."""
+        self.config, self.group = config, group
         self._carry = np.zeros(num_envs)
         self._count = 0.0
         self._mean = 0.0
@@ -169,11 +171,23 @@ class RewardMixer:
     def _observe(self, bonus: Floats, valid: Mask) -> None:
         filtered, self._carry = discounted_filter(bonus, self._carry, self.config.gamma, valid)
         seen = filtered[valid]
-        if not seen.size:
+        if self.group.alone:
+            self._take(seen.size, seen.mean() if seen.size else 0.0, seen.var() if seen.size else 0.0)
             return
-        total, shift = self._count + seen.size, seen.mean() - self._mean
-        self._squares += seen.var() * seen.size + shift**2 * self._count * seen.size / total
-        self._mean += shift * seen.size / total
+        count, mean = (
+            float(x) for x in self.group.sum(*torch.tensor([[seen.size], [seen.sum()]], dtype=torch.float64))
+        )
+        mean /= max(count, 1.0)
+        (squares,) = self.group.sum(torch.tensor([((seen - mean) ** 2).sum()], dtype=torch.float64))
+        self._take(count, mean, float(squares) / max(count, 1.0))
+
+    def _take(self, count: float, mean: float, variance: float) -> None:
+        """So many new returns, with their mean and variance, into the running ones."""
+        if not count:
+            return
+        total, shift = self._count + count, mean - self._mean
+        self._squares += variance * count + shift**2 * self._count * count / total
+        self._mean += shift * count / total
         self._count = total
 
     def state_dict(self) -> dict[str, Tensor]:

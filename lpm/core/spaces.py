@@ -46,9 +46,8 @@ class Spaces:
 
     def __post_init__(self) -> None:
         if not isinstance(self.observation, Box):
-            raise ValueError(
-                f"Spaces.observation: expected a gymnasium Box, got {self.observation}; {_make_it_a_box(self.observation)}"
-            )
+            advice = _make_it_a_box(self.observation)
+            raise ValueError(f"Spaces.observation: expected a gymnasium Box, got {self.observation}; {advice}")
         if not isinstance(self.action, (Discrete, MultiDiscrete, MultiBinary, Box)):
             raise ValueError(f"Spaces.action: expected Discrete, MultiDiscrete, MultiBinary or Box, got {self.action}")
         if len(self.obs_shape) > 3:

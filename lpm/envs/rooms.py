@@ -169,7 +169,7 @@ class RoomsVector(BatchedEnv):
         truncated[rows] = self._steps[rows] >= self._limit
         terminated = np.zeros(self.num_envs, dtype=np.bool_)
         terminated[rows] = self._goal[self._place[rows]]
-        return 1.0 * terminated, terminated, truncated, bool((terminated | truncated).any())
+        return terminated.astype(np.float64), terminated, truncated, bool((terminated | truncated).any())
 
     def _look(self, rows: NDArray[np.int64], watching: Mask) -> None:
         """Draw what the rows see now."""

@@ -27,7 +27,6 @@ LGN_PARTS = {
     "lgn-memory-lifelong": Method("LGN, memory of the run", "lgn", {"memory": "lifelong"}),
     "lgn-memory-256": Method("LGN, 256 states remembered", "lgn", {"memory_size": 256}),
     "lgn-memory-4096": Method("LGN, 4,096 states remembered", "lgn", {"memory_size": 4096}),
-    "lgn-joint": Method("LGN, one regression for all actions", "lgn", {"regression": "joint"}),
     "lgn-fourier-0": Method("LGN, f and g linear", "lgn", {"fourier": 0}),
     "lgn-prior-zero": Method("LGN, f expects nothing, not persistence", "lgn", {"prior": "zero"}),
     "lgn-ridge-0.5": Method("LGN, ridge 0.5", "lgn", {"ridge": 0.5}),
@@ -64,8 +63,7 @@ LPM_PARTS = {
     "slow-standard": Method("slow copy, mean and std", "lpm_slow", {"normalise": "standard"}),
 }
 METHODS = {
-    # the car's actions are continuous: they have one regression in any case
-    **{name: method for name, method in LGN_PARTS.items() if name != "lgn-joint"},
+    **LGN_PARTS,
     **LPM_PARTS,
     "none": Method("no bonus", "none"),
 }
@@ -77,7 +75,7 @@ EXPERIMENT = TrainingExperiment(
     about=(
         "MountainCar as in its own table. First LGN, changed in one place at a time: the gate, what distances leave "
         "out and are measured in, what is remembered, and the two regressions. One regression for each action or for "
-        "all is compared in the rooms (`lpm reproduce families --methods lgn lgn-joint`), whose actions are discrete.",
+        "all is compared in the suite's rooms (`lpm suite lgn:regression=joint`), whose actions are discrete.",
         "Then LPM: the form of the reward, the error model against a snapshot of the dynamics model (Theorem 2 asks "
         "for an expectation, which a snapshot is not), how many rollouts of errors the queue holds, and how many "
         "gradient steps f and g take for each update.",

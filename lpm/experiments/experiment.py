@@ -23,7 +23,6 @@ EXPERIMENTS: Mapping[str, str] = {
     "atari": "atari",
     "montezuma": "montezuma",
     "lava": "lava",
-    "families": "families",
     "overhead": "overhead",
     "ablation": "ablation",
 }

@@ -12,10 +12,11 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor, nn
 
+from lpm.core.group import ALONE, Group
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import Columns, TransitionBuffer, minibatches
-from lpm.nn.fused import Layer, least_squares
+from lpm.nn.fused import Layer, adam_step, least_squares
 from lpm.nn.inputs import Normalise, ObservationInput, in_chunks
 from lpm.nn.statistics import RangeWatch
 
@@ -99,7 +100,8 @@ class Minibatches:
     slots: Tensor
     """The rows of the buffer that are learnt from."""
     parts: Iterable[Tensor]
-    """Indices into `slots`, one tensor a gradient step, all of one size; drawn when they are needed."""
+    """Indices into `slots`, one tensor a gradient step, drawn when they are needed; all of one size, or what this
+    process holds of them."""
 
 
 class Experience(nn.Module):
@@ -126,8 +128,10 @@ class Experience(nn.Module):
         frozen: bool = True,
         next_only: bool = False,
         columns: Columns | None = None,
+        group: Group = ALONE,
     ) -> None:
         super().__init__()
+        self.group = group
         if normalise == "auto":
             normalise = "standard" if spaces.kind == "vector" else "none"
         self.spaces = spaces
@@ -140,9 +144,11 @@ class Experience(nn.Module):
         self.input = ObservationInput(spaces, normalise, clip)
         self.rescaled = False
         self.watch: RangeWatch | None = None
-        if frozen and self.input.moments is not None and spaces.kind == "vector":
-            self.watch = RangeWatch(self.input.moments, 10.0 if clip is None else clip)
-        self.buffer = TransitionBuffer(spaces, capacity, columns)
+        # one common scale cuts nothing off, and the range of pixels is known
+        moments = self.input.moments if normalise in ("standard", "robust") and spaces.kind == "vector" else None
+        if frozen and moments is not None:
+            self.watch = RangeWatch(moments, 10.0 if clip is None else clip)
+        self.buffer = TransitionBuffer(spaces, capacity, columns, group.size)
 
     # ---- collection ---------------------------------------------------------------------------------------
     @property
@@ -152,11 +158,12 @@ class Experience(nn.Module):
 
     def observe(self, batch: Transitions, **columns: Tensor) -> None:
         """Remember the valid transitions of a block, with extra columns given per valid row."""
+        order = self.group.order(batch.valid)
         if self._accumulating or self.watch is not None:
             rows = batch.rows()
             fields = (rows.next_obs,) if self.next_only else (rows.obs, rows.next_obs)
-            self.input.observe(*fields, watch=self.watch)
-        self.buffer.observe(batch, **columns)
+            self.input.observe(*fields, watch=self.watch, order=order)
+        self.buffer.observe(batch, order, **columns)
 
     @torch.no_grad()
     def each(self, function: Callable[[Prepared], Tensor], batch: Transitions) -> Tensor:
@@ -181,6 +188,27 @@ class Experience(nn.Module):
         """`function`, which returns one result per row, over what came since the last update, oldest first."""
         return self.at(self.fresh, function)
 
+    def encoded(self, encode: Callable[[Tensor], Tensor], envs: int) -> tuple[Tensor, Tensor]:
+        """`encode` of the observations and of the successors of what came since the last update, (B, F) each.
+
+        Of images each is encoded once: the successor of a row is mostly the observation of the `envs`-th row after it.
+        """
+        slots = self.fresh
+        first = self.at(slots, lambda rows: encode(rows.x))
+        if self.spaces.kind == "vector" or len(slots) <= envs:
+            return first, self.at(slots, lambda rows: encode(rows.x_next))
+        obs, next_obs = self.buffer["obs"], self.buffer["next_obs"]
+        same = in_chunks(
+            lambda now, later: (next_obs.index_select(0, now) == obs.index_select(0, later)).flatten(1).all(1),
+            slots[:-envs],
+            slots[envs:],
+            chunk=self.chunk,
+        )
+        new = torch.cat([~same, same.new_ones(envs)])
+        second = first.roll(-envs, 0)
+        second[new] = self.at(slots[new], lambda rows: encode(rows.x_next))
+        return first, second
+
     # ---- learning -----------------------------------------------------------------------------------------
     @property
     def fresh(self) -> Tensor:
@@ -200,17 +228,27 @@ class Experience(nn.Module):
 
     def passes(self, batch_size: int, epochs: int, generator: torch.Generator) -> Minibatches:
         """Random minibatches, `epochs` passes over what came since the last update."""
-        slots = self.fresh
-        steps = epochs * max(1, len(slots) // batch_size)
-        return Minibatches(slots, minibatches(len(slots), batch_size, steps, generator))
+        rows = min(self.buffer.fresh, len(self.buffer))
+        steps = epochs * max(1, rows // batch_size)
+        return self.latest(rows, minibatches(rows, batch_size, steps, generator))
 
     def replayed(self, batch_size: int, steps: int, generator: torch.Generator, *, new: int = 0) -> Minibatches:
         """Random minibatches from the whole buffer, `new` rows of each from what came since the last update."""
-        slots, parts = self.buffer.last(len(self.buffer)), []
-        for rows, size in ((len(slots), batch_size - new), (min(self.buffer.fresh, len(slots)), new)):
+        held, parts = len(self.buffer), []
+        for rows, size in ((held, batch_size - new), (min(self.buffer.fresh, held), new)):
             if size:
-                parts.append([len(slots) - rows + drawn for drawn in minibatches(rows, size, steps, generator)])
-        return Minibatches(slots, [torch.cat(part) for part in zip(*parts, strict=True)])
+                parts.append([held - rows + drawn for drawn in minibatches(rows, size, steps, generator)])
+        return self.latest(held, [torch.cat(part) for part in zip(*parts, strict=True)])
+
+    def latest(self, count: int, parts: Iterable[Tensor]) -> Minibatches:
+        """Minibatches of the newest `count` rows of all processes; this process takes what it holds of them."""
+        slots = self.buffer.last(count)
+        if self.group.alone:
+            return Minibatches(slots, parts)
+        place = torch.full((count,), -1)
+        place[self.buffer.places(slots, count).cpu()] = torch.arange(len(slots))
+        found = (place[part] for part in parts)
+        return Minibatches(slots, (mine[mine >= 0] for mine in found))
 
     def fit(
         self,
@@ -220,14 +258,18 @@ class Experience(nn.Module):
         after_step: Callable[[], None] | None = None,
     ) -> Tensor:
         """One gradient step on each minibatch; the mean loss."""
+        average = None if self.group.alone else self.group.average_
         if isinstance(loss, LeastSquares):
-            return torch.stack(least_squares(loss.layers, self._problems(loss, batches), optimizer)).mean()
+            return torch.stack(least_squares(loss.layers, self._problems(loss, batches), optimizer, average)).mean()
         losses = []
         for part in batches.parts:
             value = loss(self._prepared(batches.slots, part.to(batches.slots.device))).mean()
             optimizer.zero_grad(set_to_none=True)
             value.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
+            if average is not None:
+                parameters = optimizer.param_groups[0]["params"]
+                average([*(parameter.grad for parameter in parameters), value.detach()], len(part))
+            adam_step(optimizer)
             if after_step is not None:
                 after_step()
             losses.append(value.detach())
@@ -241,10 +283,11 @@ class Experience(nn.Module):
         """Inputs and targets of each minibatch; as many as memory allows are gathered and preprocessed at once."""
         parts = iter(batches.parts)
         for first in parts:
-            at_once = NUMBERS_AT_ONCE // (len(first) * max(1, self.spaces.row_numbers))
-            index = torch.cat([first, *islice(parts, max(0, at_once - 1))]).to(batches.slots.device)
-            inputs, targets = loss.problem(self._prepared(batches.slots, index))
-            yield from zip(torch.split(inputs, len(first)), torch.split(targets, len(first)), strict=True)
+            at_once = NUMBERS_AT_ONCE // (max(1, len(first)) * max(1, self.spaces.row_numbers))
+            together = [first, *islice(parts, max(0, at_once - 1))]
+            sizes = [len(part) for part in together]
+            inputs, targets = loss.problem(self._prepared(batches.slots, torch.cat(together).to(batches.slots.device)))
+            yield from zip(torch.split(inputs, sizes), torch.split(targets, sizes), strict=True)
 
     def _prepared(self, slots: Tensor, index: Tensor) -> Prepared:
         return Prepared(self, index, *self.buffer.rows(slots[index]))

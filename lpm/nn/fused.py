@@ -7,7 +7,7 @@ modules up to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,10 @@ from lpm.nn.networks import Encoder, SkipMLP
 
 Layer = tuple[nn.Linear, nn.Module | None]
 """A linear layer and what follows it."""
+STORED_SIZES = 8
+"""Numbers of rows that storage is kept for."""
+Average = Callable[[Sequence[Tensor], float], None]
+"""Replaces tensors by their means over several processes, each counting by its rows."""
 
 
 def linear_layers(module: nn.Module) -> list[Layer] | None:
@@ -83,6 +87,8 @@ class FusedMLP:
         """(B, inputs) to (B, outputs), which the next call overwrites."""
         rows = x.shape[0]
         if rows not in self._storage:
+            if len(self._storage) >= STORED_SIZES:
+                self._storage.clear()
             values = [x.new_empty(rows, layer.out_features) for layer, _ in self.layers]
             self._storage[rows] = values, [torch.empty_like(value) for value in values]
         self._inputs = [x]
@@ -124,15 +130,26 @@ class FusedMLP:
 
 
 def least_squares(
-    layers: Sequence[Layer], batches: Iterable[tuple[Tensor, Tensor]], optimizer: torch.optim.Optimizer
+    layers: Sequence[Layer],
+    batches: Iterable[tuple[Tensor, Tensor]],
+    optimizer: torch.optim.Optimizer,
+    average: Average | None = None,
 ) -> list[Tensor]:
-    """Fit an MLP to minibatches of inputs and targets, one gradient step each: the mean squared errors before it."""
+    """Fit an MLP to minibatches of inputs and targets, one gradient step each: the mean squared errors before it.
+
+    `average` is called on the gradients and the error of each step; minibatches may then have no rows here.
+    """
     network, losses = FusedMLP(layers), []
+    gradients = [parameter.grad for parameter in optimizer.param_groups[0]["params"]]
     with torch.no_grad():
         for x, y in batches:
             difference = network.forward(x).sub_(y)
-            losses.append(difference.square().mean())
-            network.backward(difference.mul_(2 / difference.numel()))
+            losses.append(
+                difference.square().sum() / max(difference.numel(), 1) if average else difference.square().mean()
+            )
+            network.backward(difference.mul_(2 / max(difference.numel(), 1)))
+            if average is not None:
+                average([*gradients, losses[-1]], len(x))
             adam_step(optimizer)
     return losses
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from lpm.core.group import Order
 from lpm.core.spaces import Spaces
 from lpm.nn.statistics import UNCLIPPED, RangeWatch, RobustScale, RunningMoments
 
@@ -50,15 +51,24 @@ class ObservationInput(nn.Module):
         """Scaled and laid out, but not standardised."""
         if len(self.shape) == 1:
             return obs.reshape(obs.shape[0], *self.shape).float()
-        image = obs.permute(0, 3, 1, 2) if self.channels_last else obs.reshape(obs.shape[0], *self.shape)
+        image = self._laid_out(obs)
         fresh = image.dtype != torch.float32
         image = image.float()
         if self.low:
             image, fresh = image - self.low, True
         return image.div_(self.span) if fresh else image / self.span
 
+    def _laid_out(self, obs: Tensor) -> Tensor:
+        """Images (B, C, H, W), as they were given otherwise."""
+        return obs.permute(0, 3, 1, 2) if self.channels_last else obs.reshape(obs.shape[0], *self.shape)
+
     def forward(self, obs: Tensor) -> Tensor:
         """What the networks see."""
+        if isinstance(self.moments, RunningMoments) and self._bytes(obs):
+            # scaled and standardised in one go: images are long, and every pass over them takes its time
+            mean, std = self.moments.mean * self.span + self.low, self.moments.std * self.span
+            clip = UNCLIPPED if self.clip is None else self.clip
+            return self._laid_out(obs).float().sub_(mean).div_(std).clamp_(-clip, clip)
         x = self.raw(obs)
         if self.moments is None:
             return x if self.bounded else x.clamp(-UNCLIPPED, UNCLIPPED)
@@ -69,19 +79,43 @@ class ObservationInput(nn.Module):
         """Whether there are active statistics, or none are needed."""
         return self.moments is None or self.moments.ready
 
-    def observe(self, *fields: Tensor, watch: RangeWatch | None = None) -> None:
+    def observe(self, *fields: Tensor, watch: RangeWatch | None = None, order: Order | None = None) -> None:
         """Accumulate statistics, if there are any, of rows (B, ...) of observations, of their successors or of both.
 
-        The statistics are the same however rows are split into blocks. A `watch` over them is shown the rows too.
+        The statistics are the same however rows are split into blocks, or among processes: `order` then says how. A
+        `watch` over them is shown the rows too.
         """
         into = self.moments if watch is None else watch
         if into is None:
             return
         if isinstance(self.moments, RobustScale):  # numbers its rows as they come
+            order = None if order is None else order.repeated(len(fields))
             fields = (torch.stack(fields, dim=1).flatten(0, 1),)
-        for rows in fields:
-            for part in torch.split(rows, 256):  # float64 sums of a whole block of images would take gigabytes
-                into.observe(self.raw(part))
+        # float64 sums of a whole block of images would take gigabytes
+        size = 256 if order is None or isinstance(self.moments, RunningMoments) else len(fields[0]) + 1
+        with into.summed(order):
+            for rows in fields:
+                if watch is None and isinstance(self.moments, RunningMoments) and self._bytes(rows):
+                    self._observe_bytes(self.moments, rows)
+                    continue
+                for part in torch.split(rows, size):
+                    into.observe(self.raw(part), order)
+
+    def _bytes(self, obs: Tensor) -> bool:
+        return len(self.shape) == 3 and obs.dtype == torch.uint8
+
+    def _observe_bytes(self, moments: RunningMoments, rows: Tensor) -> None:
+        """Sums of at most 256 bytes and of their squares are whole numbers that float32 holds exactly."""
+        for part in torch.split(self._laid_out(rows), 64):
+            values = part.float()
+            sums = values.sum(0, dtype=torch.float32).double()
+            squares = values.square_().sum(0, dtype=torch.float32).double()
+            count = len(part)
+            moments.add(
+                count,
+                (sums - count * self.low) / self.span,
+                (squares - 2 * self.low * sums + count * self.low**2) / self.span**2,
+            )
 
     def commit(self) -> None:
         """Make the accumulated statistics the active ones."""

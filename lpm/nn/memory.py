@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -236,6 +236,14 @@ class WindowMemory(nn.Module):
         self.rows[env, self.capacity - newer[env, place]] = line.rows[env, place]
         self.count.copy_(kept.sum(1).clamp_max(self.capacity))
 
+    def whole(self, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """The state that a single process would have: environments of several processes beside each other."""
+        return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
+
+    def part(self, whole: Mapping[str, Tensor], rank: int, size: int) -> dict[str, Tensor]:
+        """The state that process `rank` of `size` goes on from: that of its environments."""
+        return {key: value.chunk(size)[rank].clone() for key, value in whole.items()}
+
 
 class EpisodeLine(NamedTuple):
     """Rows of each environment in time order: remembered ones, then two per step of a block (start and successor)."""
@@ -383,7 +391,7 @@ def smallest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     groups = values.shape[-1] // GROUP
     if groups <= 2 * k:
         return values.topk(k, dim=-1, largest=False, sorted=False)
-    grouped = values[..., : groups * GROUP].unflatten(-1, (groups, GROUP))
+    grouped = values[..., : groups * GROUP].view(*values.shape[:-1], groups, GROUP)
     best = grouped.amin(-1).topk(k, dim=-1, largest=False, sorted=False).indices
     chosen = grouped.gather(-2, best.unsqueeze(-1).expand(*best.shape, GROUP)).flatten(-2)
     place = (best.unsqueeze(-1) * GROUP + torch.arange(GROUP, device=values.device)).flatten(-2)

@@ -185,7 +185,7 @@ class Decoder(nn.Module):
         """
         image, last = self._started(features), self.body[-1]
         if isinstance(last, FoldedConvTranspose2d) and image.device.type == "cpu":
-            for layer in self.body[:-1]:
+            for layer in list(self.body)[:-1]:
                 image = layer(image)
             height, width = ((size - 1) * last.stride[0] + last.kernel_size[0] for size in image.shape[-2:])
             if (height, width) == self.size:

@@ -50,7 +50,7 @@ class StackedForward(nn.Module):
         if blocks and not hidden:
             raise ValueError(f"hidden: expected a layer for the {blocks} residual blocks to keep the width of, got ()")
         expect_widths(hidden)
-        self.act = activation(act)
+        self.act = activation(act, inplace=True)
         widths = [features, *hidden]
 
         def layer(inputs: int, outputs: int) -> StackedLinear:

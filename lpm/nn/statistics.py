@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+
+from lpm.core.group import Order
 
 RESOLUTION = 1e-6
 """A spread below this share of the values themselves is rounding, not information."""
@@ -23,9 +27,19 @@ class Statistics(nn.Module):
     commits: Tensor
     squashes: bool  # whether what lies far outside stays apart instead of being cut off
 
-    def observe(self, rows: Tensor) -> None:
-        """Accumulate a batch (B, *shape)."""
+    def observe(self, rows: Tensor, order: Order | None = None) -> None:
+        """Accumulate a batch (B, *shape); of several processes each its own, inside `summed`."""
         raise NotImplementedError
+
+    def counters(self) -> list[Tensor]:
+        """What is a sum over rows, and so over processes."""
+        return []
+
+    @contextmanager
+    def summed(self, order: Order | None) -> Iterator[None]:
+        """What is counted inside is summed over the processes at the end, if there are several."""
+        with summed(order, self.counters()):
+            yield
 
     def commit(self) -> None:
         """Make everything observed so far the active statistics."""
@@ -43,6 +57,20 @@ class Statistics(nn.Module):
     def outside(self, rows: Tensor, limit: float) -> Tensor:
         """How many of the rows lie more than `limit` standard deviations away, for each dimension."""
         return ((rows - self.mean).abs() > limit * self.std).sum(0)
+
+
+@contextmanager
+def summed(order: Order | None, counters: list[Tensor]) -> Iterator[None]:
+    """What is added to counters of one dtype inside is summed over the processes of an order at the end."""
+    if order is None or not counters:
+        yield
+        return
+    before = [counter.clone() for counter in counters]
+    for counter in counters:
+        counter.zero_()
+    yield
+    for counter, earlier, added in zip(counters, before, order.group.sum(*counters), strict=True):
+        counter.copy_(earlier + added)
 
 
 def usable_std(std: Tensor, mean: Tensor) -> Tensor:
@@ -85,12 +113,21 @@ class RunningMoments(Statistics):
         self.register_buffer("commits", torch.zeros((), dtype=torch.int64))
 
     @torch.no_grad()
-    def observe(self, rows: Tensor) -> None:
-        """Accumulate a batch (B, *shape)."""
+    def observe(self, rows: Tensor, order: Order | None = None) -> None:
+        """Accumulate a batch (B, *shape); of several processes each its own, inside `summed`."""
         rows = rows.double()
-        self.total += rows.shape[0]
-        self.sums += rows.sum(0)
-        self.squares += rows.square().sum(0)
+        self.add(rows.shape[0], rows.sum(0), rows.square().sum(0))
+
+    @torch.no_grad()
+    def add(self, count: int, sums: Tensor, squares: Tensor) -> None:
+        """Accumulate a batch given by its size and by the sums of its rows and of their squares."""
+        self.total += count
+        self.sums += sums
+        self.squares += squares
+
+    def counters(self) -> list[Tensor]:
+        """What is a sum over rows, and so over processes."""
+        return [self.total, self.sums, self.squares]
 
     @torch.no_grad()
     def commit(self) -> None:
@@ -112,9 +149,8 @@ class RunningMoments(Statistics):
 
     def normalise(self, rows: Tensor, clip: float | None = None) -> Tensor:
         """Standardise with the active statistics."""
-        scaled = (rows - self.mean) / self.std
         clip = UNCLIPPED if clip is None else clip
-        return scaled.clamp(-clip, clip)
+        return (rows - self.mean).div_(self.std).clamp_(-clip, clip)
 
 
 class HashedSample(nn.Module):
@@ -143,13 +179,17 @@ class HashedSample(nn.Module):
         return self.sample[: int(self.kept)]
 
     @torch.no_grad()
-    def observe(self, rows: Tensor) -> None:
-        """Take a batch (B, *shape) into the sample."""
+    def observe(self, rows: Tensor, order: Order | None = None) -> None:
+        """Take a batch (B, *shape) into the sample; `order` if several processes take in theirs."""
         capacity = len(self.sample)
-        number = int(self.total) + torch.arange(len(rows), device=rows.device)
-        self.total += len(rows)
+        place = torch.arange(len(rows), device=rows.device) if order is None else order.number
+        number = int(self.total) + place
+        self.total += len(rows) if order is None else order.total
         chosen = _hash(number) < self.share
         number, rows = number[chosen], rows[chosen].float()
+        if order is not None:
+            chosen_order = Order(order.group, number, order.total)
+            number, rows = chosen_order.join(number), chosen_order.join(rows)
         while len(rows):
             start = int(self.kept)
             end = min(start + len(rows), capacity)
@@ -236,13 +276,19 @@ class RangeWatch(nn.Module):
         self.register_buffer("watched", torch.zeros((), dtype=torch.int64))
         self.register_buffer("measured", torch.zeros((), dtype=torch.int64))
 
-    def observe(self, rows: Tensor) -> None:
+    @contextmanager
+    def summed(self, order: Order | None) -> Iterator[None]:
+        """What is counted inside is summed over the processes at the end, if there are several."""
+        with summed(order, [self.outside, self.watched]), self._statistics[0].summed(order):
+            yield
+
+    def observe(self, rows: Tensor, order: Order | None = None) -> None:
         """Count rows (B, *shape) that came after the statistics were frozen, and accumulate them."""
         (statistics,) = self._statistics
         if statistics.ready:
             self.outside += statistics.outside(rows, self.limit)
             self.watched += len(rows)
-        statistics.observe(rows)
+        statistics.observe(rows, order)
 
     def freeze(self) -> None:
         """Make everything so far the active statistics."""
@@ -276,9 +322,9 @@ class RangeWatch(nn.Module):
         self.warned = True
         warnings.warn(
             f"{share:.0%} of the latest values of observation feature {int(self.outside.argmax())} lie more than "
-            f"{self.limit:g} standard deviations from the mean that was frozen after {int(self.measured):,} rows, where "
-            "the bonus cannot tell them apart: freeze later (a larger warmup), or take normalise='robust' where the "
-            "bonus has it",
+            f"{self.limit:g} standard deviations from the mean that was frozen after {int(self.measured):,} rows, "
+            "where the bonus cannot tell them apart: freeze later (a larger warmup), or take normalise='robust' where "
+            "the bonus has it",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -40,14 +40,31 @@ def page(analyses: Sequence[Analysis], warnings: Sequence[str] = (), title: str 
     curves = sum(len(analysis.bands) for analysis in analyses)
     payload = Payload(points=max(20, min(POINTS, PAGE_POINTS // max(curves, 1))))
     first = _ranking(analyses, payload)
-    sections = "".join(_section(analysis, payload) for analysis in analyses)
-    data = payload.json(looks(method for analysis in analyses for method in analysis.methods))
-    script, style = _asset("report.js"), f"{colours_css()}\n{_asset('report.css')}"
+    sections = "".join(section(analysis, payload) for analysis in analyses)
+    places = {**({"ranking": "Ranking"} if first else {}), "summary": "The paper"}
+    places |= {a.name: a.evidence.name for a in analyses}
+    methods = [method for analysis in analyses for method in analysis.methods]
+    return document(title, LEAD, places, f"{first}{_summary(analyses, warnings)}{sections}", payload, methods)
+
+
+def document(
+    title: str,
+    lead: str,
+    places: Mapping[str, str],
+    body: str,
+    payload: Payload,
+    methods: Iterable[str],
+    more_style: str = "",
+) -> str:
+    """A page that holds everything it needs: `body` is HTML and `more_style` CSS, the rest is text.
+
+    `places` are the sections by id.
+    """
+    data = payload.json(looks(methods))
+    script, style = _asset("report.js"), f"{colours_css()}\n{_asset('report.css')}{more_style}"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # The browser is told to run this one script and to fetch nothing.
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-    places = {**({"ranking": "Ranking"} if first else {}), "summary": "The paper"}
-    places |= {a.name: a.evidence.name for a in analyses}
     links = "".join(f'<a href="#{name}">{escape(label)}</a>' for name, label in places.items())
     names = {"folds": "Open all", "print": "Print", "theme": "Theme"}
     buttons = "".join(f'<button type="button" class="{kind}">{label}</button>' for kind, label in names.items())
@@ -56,9 +73,9 @@ def page(analyses: Sequence[Analysis], warnings: Sequence[str] = (), title: str 
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<title>{escape(title)}</title><link rel="icon" href="data:,"><style>{style}</style></head><body>'
-        f'<header class="top" id="top"><h1>{escape(title)}</h1><p class="lead">{escape(LEAD)}</p></header>'
+        f'<header class="top" id="top"><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p></header>'
         f'<nav class="bar" aria-label="Experiments"><div class="links">{links}</div>{buttons}</nav>'
-        f"<main>{first}{_summary(analyses, warnings)}{sections}</main>"
+        f"<main>{body}</main>"
         f"<footer>Made by lpm {escape(__version__)} from per-seed result files. "
         "Seeds are the unit of every statistic.</footer>"
         f'<noscript><p style="text-align:center">The charts need JavaScript; the tables do not.</p></noscript>'
@@ -180,7 +197,8 @@ def _warnings(warnings: Sequence[str], about: str = "") -> str:
 
 
 # ---- one experiment ---------------------------------------------------------------------------------------------
-def _section(analysis: Analysis, payload: Payload) -> str:
+def section(analysis: Analysis, payload: Payload) -> str:
+    """Everything about one experiment at one scale."""
     evidence = analysis.evidence
     payload.labels[analysis.name] = analysis.methods
     payload.focus[analysis.name] = in_focus(analysis)

@@ -7,11 +7,13 @@ import inspect
 from typing import Any
 
 import numpy as np
+import torch
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from lpm.agents import A2C, PPO, A2CConfig, Agent, PPOConfig
 from lpm.agents.collect import Envs
-from lpm.core.registry import make
+from lpm.core.group import ALONE, Group
+from lpm.core.registry import make, resolve_device
 from lpm.core.spaces import Spaces
 from lpm.envs.outside import find_spec, make_readable
 from lpm.runs.config import RunConfig
@@ -32,10 +34,14 @@ def make_envs(config: RunConfig, num_envs: int | None = None, **more: Any) -> En
         raise ValueError(f"{config.env_id} has no argument {wrong[0]!r}{suggest(wrong[0], known)}") from error
 
 
-def build(config: RunConfig) -> Agent:
-    """Environments, bonus and agent."""
-    envs = make_envs(config)
+def build(config: RunConfig, group: Group = ALONE) -> Agent:
+    """Environments, bonus and agent; in a `group` of several processes, this one's share of the environments."""
     learner = config.learner
+    here = shard(learner.num_envs, group)
+    envs = make_envs(config, here)
+    device = str(resolve_device(config.device))
+    if device == "cuda" and not group.alone:
+        device = f"cuda:{torch.cuda.current_device()}"
     bonus_seed = int(np.random.SeedSequence([config.seed, 1]).generate_state(1)[0])
     fields = {
         item.name: getattr(config.bonus_settings, item.name) for item in dataclasses.fields(config.bonus_settings)
@@ -43,22 +49,39 @@ def build(config: RunConfig) -> Agent:
     bonus = make(
         config.bonus,
         Spaces.of(envs),
-        num_envs=learner.num_envs,
+        num_envs=here,
         rollout_steps=learner.rollout_steps,
         seed=bonus_seed,
-        device=config.device,
+        device=device,
+        group=group,
         **fields,
     )
     common: dict[str, Any] = {
         "total_steps": config.steps,
         "seed": config.seed,
-        "device": config.device,
+        "device": device,
         "policy": config.policy,
+        "group": group,
     }
     if isinstance(learner, PPOConfig):
         return PPO(envs, bonus, learner, config.mixer, **common)
     assert isinstance(learner, A2CConfig)
     return A2C(envs, bonus, learner, config.mixer, **common)
+
+
+def shard(num_envs: int, group: Group) -> int:
+    """How many of the environments each process has; what cannot be shared out evenly is refused."""
+    if num_envs < group.size:
+        raise ValueError(
+            f"num_envs: expected at least one environment for each of the {group.size} processes, got {num_envs}"
+        )
+    if num_envs % group.size:
+        near = num_envs - num_envs % group.size
+        raise ValueError(
+            f"num_envs: expected a multiple of the {group.size} processes, which each have as many environments, got "
+            f"{num_envs}; {near} or {near + group.size} would do"
+        )
+    return num_envs // group.size
 
 
 def _arguments(spec: EnvSpec) -> list[str]:

@@ -17,8 +17,9 @@ import torch
 from numpy.typing import NDArray
 
 from lpm.agents import Agent, NonFiniteError
+from lpm.core.group import ALONE, Group, WorkerLost
 from lpm.runs.build import build
-from lpm.runs.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from lpm.runs.checkpoint import CheckpointError, checkpoints, load_checkpoint, save_checkpoint
 from lpm.runs.config import RunConfig
 from lpm.runs.folder import RunFolder
 from lpm.runs.loggers import Logger, Service, open_loggers
@@ -72,16 +73,22 @@ def train(
     resume: bool = False,
     say: Callable[[str], None] = print,
     on_cycle: OnCycle | None = None,
+    group: Group = ALONE,
 ) -> Outcome:
     """Train and write the run folder; with `resume`, go on from its last whole checkpoint.
 
     SIGINT and SIGTERM end the run after the update in progress, with a checkpoint. Raises `NonFiniteError` if a number
     stops being finite and `CheckpointError` if a checkpoint cannot be written, both after recording it.
+
+    The processes of a `group` all call this with the same arguments. Only the first one touches the folder, says
+    anything and calls `on_cycle`; a signal to any of them ends all. `WorkerLost` is raised if one of them is gone.
     """
     options = options or TrainOptions()
+    if group.rank:
+        return _follow(config, resume, group)
     folder = RunFolder.open(out, config) if resume else RunFolder.unused(out)
     with _threads(config.threads):
-        agent = build(config)
+        agent = build(config, group)
         try:
             if not resume:
                 folder.write_config(config)  # only now: a config that cannot be built leaves no folder behind
@@ -95,8 +102,33 @@ def train(
             agent.collector.envs.close()
 
 
+def _follow(config: RunConfig, resume: bool, group: Group) -> Outcome:
+    """The same training in all processes but the first: what `_Run` does, without folder and words."""
+    with _threads(config.threads):
+        agent = build(config, group)
+        start = monotonic()
+        try:
+            if resume and group.any(False)[0]:
+                agent.scatter_state(None)
+            steps_saved, stopped = -1, False
+            with _graceful() as stop:
+                while agent.steps < config.steps and not stopped:
+                    agent.cycle()
+                    if group.any(False)[0]:
+                        agent.gather_state()
+                        steps_saved = agent.steps
+                    (stopped,) = group.any(stop.is_set())
+            if steps_saved != agent.steps:
+                agent.gather_state()
+            group.any(False)  # until the first has written it
+            status: Literal["finished", "interrupted"] = "finished" if agent.steps >= config.steps else "interrupted"
+            return Outcome(status, agent.steps, monotonic() - start, [], agent.collector.visits.copy(), {})
+        finally:
+            agent.collector.envs.close()
+
+
 class _Run:
-    """One call of `train`."""
+    """One call of `train`, in the first process or the only one."""
 
     def __init__(
         self, config: RunConfig, folder: RunFolder, options: TrainOptions, agent: Agent, say: Callable[[str], None]
@@ -117,6 +149,7 @@ class _Run:
 
     def restore(self) -> None:
         loaded = load_checkpoint(self.folder.checkpoints)
+        self.agent.group.any(loaded is not None)
         if loaded is None:
             self.say("No checkpoint yet: starting from the beginning.")
             return
@@ -126,11 +159,11 @@ class _Run:
             self.say(f"This run was written with {differing}: its numbers may differ from here on.")
         state = loaded.state
         try:
-            check_like({**self._state(0), "agent": {}}, state, "run")
+            check_like(self._state(0, {}), state, "run")
             self.metrics = numbers(state["metrics"], "metrics")
             self.averages.load_state_dict(state["averages"])
             moved = self.agent.moved(state["agent"])
-            self.agent.load_state_dict(state["agent"])
+            self.agent.scatter_state(state["agent"])
         except ValueError as problem:
             raise CheckpointError(self._misfit(loaded.path, problem)) from problem
         self.metrics_size, self.next_line = state["metrics_size"], state["next_line"]
@@ -163,21 +196,25 @@ class _Run:
             loggers += open_loggers(
                 self.options.log, folder.path, _flat(config), agent.steps, self.say, self.options.tensorboard
             )
-            saved, steps_saved = monotonic(), -1
-            with _graceful() as stop:
-                while agent.steps < config.steps and not stop.is_set():
+            saved, steps_saved, stopped = monotonic(), -1, False
+            with _graceful() as stop, self._noting_loss():
+                while agent.steps < config.steps and not stopped:
                     self.averages.add(agent.cycle())
                     if agent.steps >= self.next_line or agent.steps >= config.steps:
                         self._line(lines, loggers)
                     if on_cycle is not None:
                         on_cycle(agent, self.metrics)
-                    if monotonic() - saved >= self.options.checkpoint_seconds:
+                    # of several processes one may die at any time: there is a checkpoint from the first update on
+                    first = steps_saved < 0 and not agent.group.alone
+                    if agent.group.any(first or monotonic() - saved >= self.options.checkpoint_seconds)[0]:
                         self._checkpoint(lines)
                         saved, steps_saved = monotonic(), agent.steps
+                    (stopped,) = agent.group.any(stop.is_set())
             if steps_saved != agent.steps:
                 self._checkpoint(lines)
             status: Literal["finished", "interrupted"] = "finished" if agent.steps >= config.steps else "interrupted"
             self._result(status)
+            agent.group.any(False)
             return Outcome(
                 status, agent.steps, self.seconds, lines.rows, agent.collector.visits.copy(), self._time_shares()
             )
@@ -203,17 +240,30 @@ class _Run:
         self.next_line = (steps // self.log_every + 1) * self.log_every
 
     def _checkpoint(self, lines: MetricsFile) -> None:
-        save_checkpoint(self.folder.checkpoints, self.agent.steps, self._state(lines.sync()))
+        state = self._state(lines.sync(), self.agent.gather_state())
+        save_checkpoint(self.folder.checkpoints, self.agent.steps, state)
 
-    def _state(self, metrics_size: int) -> dict[str, Any]:
+    def _state(self, metrics_size: int, agent: dict[str, Any]) -> dict[str, Any]:
         return {
-            "agent": self.agent.state_dict(),
+            "agent": agent,
             "averages": self.averages.state_dict(),
             "metrics": self.metrics,
             "metrics_size": metrics_size,
             "next_line": self.next_line,
             "seconds": self.seconds,
         }
+
+    @contextmanager
+    def _noting_loss(self) -> Iterator[None]:
+        """If another process is lost, say so and from where the run can go on, before a signal ends this one too."""
+        try:
+            yield
+        except WorkerLost as error:
+            kept = checkpoints(self.folder.checkpoints)
+            rest = f"the last checkpoint is {kept[0].name}" if kept else "there is no checkpoint yet"
+            self._try_result("failed", f"{error}; {rest}")
+            self.say(f"Step {self.agent.steps:,}: {error}. The run ends here; {rest}.")
+            raise
 
     def _keep_models(self) -> None:
         """The networks have not moved since their last finite update: worth keeping beside the last checkpoint."""

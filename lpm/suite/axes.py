@@ -1,15 +1,16 @@
 """From the runs of a bonus and of the two references to the axes of its card, and to one total.
 
 A condition is scored by (x - random) / (oracle - random): 0 is what uniform random actions reach there, 1 what the same
-agent reaches when it is paid for visits to the environment's true cells. The score is above -1 wherever random actions
-stay below half of the oracle.
+agent reaches when it is paid for visits to the environment's true cells. It counts only where random actions reach at
+most two thirds of the oracle; elsewhere the scale is too short to read anything from. In every mean a score counts as
+at least -0.5 and at most 1.5: one world in which the oracle is weak cannot pay for failing in others. All means are
+linear, with no choice of the best or worst: on fresh seeds random actions get 0 and the oracle 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,10 @@ Cell = tuple[str, str]
 """World and condition."""
 RESAMPLES = 2_000
 LEVEL = 0.95
+LEAST, MOST = -0.5, 1.5
+"""What the score of a condition counts as, at least and at most."""
+APART = {"smoke": 1.0, "desk": 2 / 3}
+"""The largest share of the oracle that random actions may reach in a condition that counts."""
 
 AXES: Mapping[str, str] = {
     "clean": "coverage without noise",
@@ -70,14 +75,25 @@ class Scores:
     conditions: Mapping[Cell, Estimate]
 
 
-def score(own: Runs, random: Runs, oracle: Runs) -> Scores:
+def counted(random: Runs, oracle: Runs, scale: str) -> frozenset[Cell]:
+    """The conditions in which both references are far enough apart."""
+    found = []
+    for cell in random.cells:
+        low, high = (float(runs.cells[cell][WORLDS[cell[0]].metric].mean()) for runs in (random, oracle))
+        if high > low and low <= APART[scale] * high:
+            found.append(cell)
+    return frozenset(found)
+
+
+def score(own: Runs, random: Runs, oracle: Runs, scale: str) -> Scores:
     """Values from all seeds; intervals by drawing seeds again, of the bonus and of both references."""
-    value = _measure(own, random, oracle)
+    cells = counted(random, oracle, scale)
+    value = measure(own, random, oracle, cells)
     rng = np.random.default_rng(0)
     draws: dict[tuple[str, object], list[float]] = {key: [] for key in value}
     for _ in range(RESAMPLES):
         again = [runs.picked(rng.integers(len(runs.seeds), size=len(runs.seeds))) for runs in (own, random, oracle)]
-        for key, drawn in _measure(*again).items():
+        for key, drawn in measure(*again, cells).items():
             draws[key].append(drawn)
 
     def estimates(kind: str) -> dict[object, Estimate]:
@@ -98,13 +114,14 @@ def _estimate(value: float, draws: list[float]) -> Estimate:
     return Estimate(value, float(low), float(high))
 
 
-def _measure(own: Runs, random: Runs, oracle: Runs) -> dict[tuple[str, object], float]:
-    """(kind, name) to value, without intervals."""
+def measure(own: Runs, random: Runs, oracle: Runs, cells: frozenset[Cell]) -> dict[tuple[str, object], float]:
+    """(kind, name) to value, without intervals; the bonus is scored where it has runs."""
     by_seed = {cell: _normalised(cell, WORLDS[cell[0]].metric, own, random, oracle) for cell in own.cells}
-    means = {cell: float(values.mean()) for cell, values in by_seed.items()}
+    whole = {cell: float(values.mean()) for cell, values in by_seed.items()}
+    means = {cell: _bounded(mean) for cell, mean in whole.items() if cell in cells}
     coverage = {cell: mean for cell, mean in means.items() if WORLDS[cell[0]].metric == "cells"}
     names = list(dict.fromkeys(world for world, _ in means))
-    worlds = {world: world_score([means[cell] for cell in means if cell[0] == world]) for world in names}
+    worlds = {world: _by_world({cell: mean for cell, mean in means.items() if cell[0] == world}) for world in names}
     families: dict[str, list[float]] = {}
     for (_, condition), mean in coverage.items():
         families.setdefault(condition, []).append(mean)
@@ -112,29 +129,21 @@ def _measure(own: Runs, random: Runs, oracle: Runs) -> dict[tuple[str, object], 
     axes = {
         "clean": _mean([mean for (_, condition), mean in coverage.items() if condition == CLEAN]),
         "noisy": _by_world({cell: mean for cell, mean in coverage.items() if cell[1] != CLEAN}),
-        "focus": _mean([float(_normalised(cell, "noise_share", own, random, oracle).mean()) for cell in watched]),
+        "focus": _mean(
+            [_bounded(float(_normalised(cell, "noise_share", own, random, oracle).mean())) for cell in watched]
+        ),
         "unpaid": float(1 - own.arms.mean()) if len(own.arms) else float("nan"),
-        "first": _mean([float(np.nanmean(own.cells[cell]["first_visits"])) for cell in coverage if cell[1] == CLEAN]),
+        "first": _mean([_mean(own.cells[cell]["first_visits"]) for cell in own.cells if _clean_coverage(cell)]),
         "task": _by_world({cell: mean for cell, mean in means.items() if cell not in coverage}),
-        "steady": _steady(by_seed),
+        "steady": _steady({cell: values.clip(LEAST, MOST) for cell, values in by_seed.items() if cell in cells}),
     }
     return {
         ("total", ""): _mean(list(worlds.values())),
         **{("axes", name): value for name, value in axes.items()},
         **{("worlds", name): value for name, value in worlds.items()},
         **{("families", name): _mean(values) for name, values in families.items()},
-        **{("conditions", cell): value for cell, value in means.items()},
+        **{("conditions", cell): value for cell, value in whole.items()},
     }
-
-
-def world_score(conditions: list[float]) -> float:
-    """Half the mean over a world's conditions, half the mean over the worst third of them.
-
-    >>> world_score([1.0, 1.0, 0.4])
-    0.6
-    """
-    known = sorted(value for value in conditions if np.isfinite(value))
-    return round(0.5 * _mean(known) + 0.5 * _mean(known[: ceil(len(known) / 3)]), 12)
 
 
 def _normalised(cell: Cell, metric: str, own: Runs, random: Runs, oracle: Runs) -> Floats:
@@ -142,6 +151,14 @@ def _normalised(cell: Cell, metric: str, own: Runs, random: Runs, oracle: Runs) 
     low, high = (float(reference.cells[cell][metric].mean()) for reference in (random, oracle))
     values = own.cells[cell][metric]
     return (values - low) / (high - low) if abs(high - low) > 1e-9 else np.full(len(values), np.nan)
+
+
+def _clean_coverage(cell: Cell) -> bool:
+    return cell[1] == CLEAN and WORLDS[cell[0]].metric == "cells"
+
+
+def _bounded(value: float) -> float:
+    return min(max(value, LEAST), MOST) if np.isfinite(value) else value
 
 
 def _by_world(cells: Mapping[Cell, float]) -> float:
@@ -160,6 +177,6 @@ def _steady(by_seed: Mapping[Cell, Floats]) -> float:
     return float(np.min(np.mean(rows, axis=0))) if rows else float("nan")
 
 
-def _mean(values: list[float]) -> float:
+def _mean(values: Iterable[float]) -> float:
     known = [value for value in values if np.isfinite(value)]
     return float(np.mean(known)) if known else float("nan")

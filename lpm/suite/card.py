@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from lpm.experiments.experiment import Method
 from lpm.runs.machine import machine
-from lpm.suite.axes import AXES, Estimate, Runs, score
+from lpm.suite.axes import AXES, Estimate, Runs, counted, score
 from lpm.suite.run import METRICS
-from lpm.suite.worlds import LABELS, VERSION, WORLDS
+from lpm.suite.worlds import CLEAN, LABELS, VERSION, WORLDS
 
 FORMAT = "lpm-suite-card"
 Card = dict[str, Any]
 
 
 def make_card(name: str, method: Method, scale: str, own: Runs, random: Runs, oracle: Runs) -> Card:
-    """Axes, total and the numbers behind them."""
-    scores = score(own, random, oracle)
+    """Axes, total and the numbers behind them, in the worlds that all three were run in."""
+    both = [cell for cell in own.cells if cell in random.cells and cell in oracle.cells]
+    own = replace(own, cells={cell: own.cells[cell] for cell in both})
+    scores = score(own, random, oracle, scale)
+    cells = counted(random, oracle, scale)
     shares = [float(np.mean(metrics["bonus_share"])) for metrics in own.cells.values()]
     return {
         "format": FORMAT,
@@ -34,6 +38,7 @@ def make_card(name: str, method: Method, scale: str, own: Runs, random: Runs, or
         "policy": method.policy,
         "seeds": list(own.seeds),
         "reference_seeds": list(oracle.seeds),
+        "missing": [world for world in WORLDS if all(cell[0] != world for cell in both)],
         "total": _plain(scores.total),
         "axes": {axis: _plain(estimate) for axis, estimate in scores.axes.items()},
         "worlds": {world: _plain(estimate) for world, estimate in scores.worlds.items()},
@@ -41,6 +46,7 @@ def make_card(name: str, method: Method, scale: str, own: Runs, random: Runs, or
         "conditions": {
             f"{world}/{condition}": {
                 **_plain(scores.conditions[world, condition]),
+                "counts": (world, condition) in cells,
                 **{metric: [_rounded(value) for value in own.cells[world, condition][metric]] for metric in METRICS},
                 "random": _references(random, (world, condition)),
                 "oracle": _references(oracle, (world, condition)),
@@ -63,6 +69,70 @@ def summary(card: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows += [(f"world: {WORLDS[world].label}", shown(estimate)) for world, estimate in card["worlds"].items()]
     rows += [(f"family: {LABELS[family]}", shown(estimate)) for family, estimate in card["families"].items()]
     return rows
+
+
+def words(card: Mapping[str, Any]) -> str:
+    """The card in plain words, made from its numbers."""
+    value = {axis: estimate["value"] for axis, estimate in card["axes"].items()}
+    clean = value["clean"]
+    said = [f"{card['label']} scores {shown(card['total'])} in total."]
+    if clean is not None:
+        reach = f"goes {_percent(clean)} of the way from random actions to the oracle"
+        said.append(f"Without noise it {'reaches what random actions do' if clean < 0.05 else reach}.")
+        if clean >= 0.05:
+            said += _listed({family: _kept(card, family) for family in card["families"] if family != CLEAN})
+    if value["focus"] is not None:
+        avoided = f"avoids {_percent(min(value['focus'], 1))} of the steps on noise that the oracle avoids"
+        said.append(f"It {'spends more steps on noise than random actions do' if value['focus'] < 0 else avoided}.")
+    if value["unpaid"] is not None:
+        said.append(f"After learning it still pays {_percent(1 - value['unpaid'])} of its first pay for pure noise.")
+    if value["task"] is not None:
+        said.append(f"In the task it gets {_percent(value['task'])} of the oracle's success.")
+    said.append(f"A run takes {card['cost']:.2f} times as long as without a bonus.")
+    if card["missing"]:
+        names = ", ".join(WORLDS[world].label for world in card["missing"])
+        said.append(f"Not run, and not in the total: {names}.")
+    return " ".join(said)
+
+
+def _kept(card: Mapping[str, Any], family: str) -> float:
+    """The score under a family as a share of the clean score, over the worlds that have both."""
+    pairs = [
+        (numbers["value"], card["conditions"][f"{world}/{CLEAN}"]["value"])
+        for key, numbers in card["conditions"].items()
+        for world, _, condition in (key.partition("/"),)
+        if condition == family and WORLDS[world].metric == "cells" and numbers["counts"]
+    ]
+    known = [(noisy, clean) for noisy, clean in pairs if noisy is not None and clean is not None]
+    below = sum(clean for _, clean in known)
+    return sum(noisy for noisy, _ in known) / below if below > 0 else math.nan
+
+
+def _listed(kept: Mapping[str, float]) -> list[str]:
+    """What is kept of the clean coverage: where nearly all is, and each family that costs, the worst first."""
+    known = {family: share for family, share in kept.items() if math.isfinite(share)}
+    safe = [LABELS[family] for family, share in known.items() if share >= 0.9]
+    lost = sorted((share, LABELS[family]) for family, share in known.items() if share < 0.9)
+    parts = []
+    if safe:
+        least = min(share for share in known.values() if share >= 0.9)
+        all_or_part = "all" if least >= 0.995 else f"at least {_percent(least)}"
+        parts.append(f"It keeps {all_or_part} of that under {_and(safe)}.")
+    gone = [label for share, label in lost if share <= 0.1]
+    if gone:
+        parts.append(f"It loses nearly all of it to {_and(gone)}.")
+    some = [f"{label} ({_percent(1 - share)})" for share, label in lost if share > 0.1]
+    if some:
+        parts.append(f"It loses part of it to {_and(some)}.")
+    return parts
+
+
+def _and(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def shown(estimate: Mapping[str, Any]) -> str:

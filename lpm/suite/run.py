@@ -64,10 +64,12 @@ def run_job(task: Any, tick: Tick, scratch: Path) -> Result:
 
 
 def measured(results: Sequence[Result], scale: str) -> Runs:
-    """The runs of one method as numbers; a seed counts only if all of its runs are there."""
+    """The runs of one method as numbers, in the worlds of which a seed has all conditions.
+
+    A seed counts only if all of its runs in these worlds are there.
+    """
     arms: dict[int, float] = {}
     found: dict[int, dict[Cell, dict[str, float]]] = {}
-    wanted = conditions(scale)
     for result in results:
         settings = result["settings"]
         if settings["experiment"] == ARMS:
@@ -78,9 +80,13 @@ def measured(results: Sequence[Result], scale: str) -> Runs:
         numbers["bonus_share"] = result["time_shares"]["bonus"]
         numbers["seconds"] = result["seconds"]
         found.setdefault(settings["seed"], {})[world, settings["condition"]] = numbers
-    seeds = tuple(sorted(seed for seed, cells in found.items() if set(wanted) <= set(cells)))
+    worlds: dict[str, list[Cell]] = {}
+    for cell in conditions(scale):
+        worlds.setdefault(cell[0], []).append(cell)
+    wanted = [c for cells in worlds.values() if any(set(cells) <= set(done) for done in found.values()) for c in cells]
+    seeds = tuple(sorted(seed for seed, cells in found.items() if wanted and set(wanted) <= set(cells)))
     if not seeds:
-        raise ValueError("expected at least one seed with a run in every world and condition, got none")
+        raise ValueError("expected at least one seed with a run in every condition of a world, got none")
 
     def column(cell: Cell, metric: str) -> Floats:
         return np.array([found[seed][cell][metric] for seed in seeds])

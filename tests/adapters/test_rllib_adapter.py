@@ -350,8 +350,8 @@ class OtherLearner(PPOTorchLearner):
     [
         (lambda: add_intrinsic(DQNConfig()), "expected a PPOConfig, got DQNConfig; for off-policy algorithms use"),
         (
-            lambda: add_intrinsic(config().learners(num_learners=2)),
-            "each learner would train a bonus of its own, got 2",
+            lambda: add_intrinsic(config().learners(num_learners=2), "icm"),
+            "with num_learners=2 expected one of lgn_lifelong, lpm, .*'icm' cannot be trained by several processes yet",
         ),
         (
             lambda: add_intrinsic(

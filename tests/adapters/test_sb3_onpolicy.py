@@ -16,6 +16,7 @@ from stable_baselines3.common.callbacks import BaseCallback, EveryNTimesteps
 from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor, VecNormalize
 
 from lpm.adapters.sb3 import IntrinsicCallback, MixerConfig, make_bonus, spaces_of
+from lpm.adapters.sb3_onpolicy import check_on_policy
 
 PLAIN = MixerConfig(normalise="none")
 
@@ -285,3 +286,11 @@ def test_vecnormalize_inside_a_wrapper_that_changes_observations_is_refused() ->
     model = on_policy("PPO", VecFrameStack(VecNormalize(envs()), 2))
     with pytest.raises(ValueError, match="VecNormalize: expected it around all wrappers"):
         learn(model, IntrinsicCallback(make_bonus("rnd", model), PLAIN))
+
+
+def test_algorithms_without_rollouts_are_sent_where_they_are_taken() -> None:
+    """ARS was sent to a wrapper for Gymnasium's vector environments, which SB3 does not take."""
+    contrib = pytest.importorskip("sb3_contrib")
+    with pytest.raises(ValueError, match=r"expected PPO, A2C.*got ARS.*train one of these instead") as caught:
+        check_on_policy(contrib.ARS("LinearPolicy", "CartPole-v1", n_delta=1))
+    assert "IntrinsicVectorReward" not in str(caught.value)

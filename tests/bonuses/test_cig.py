@@ -117,7 +117,7 @@ def test_repeating_a_step_within_the_prefix_pays_less() -> None:
 
 
 def test_noise_pays_less_and_less() -> None:
-    means = train(build(lr=1e-3), 0.5, 60)
+    means = train(build(lr=2e-3), 0.5, 40)
     assert means[0] == 0
     assert means[-1] < 0.1 * max(means)
 

@@ -19,7 +19,8 @@ from lpm.core.check import random_block
 from lpm.nn.experience import Experience
 from lpm.nn.statistics import RangeWatch, RunningMoments, usable_std
 
-FROZEN = ["lpm", "lpm_release", "forward_error", "pointwise", "ama", "icm", "idf", "curiosity_critic", "e3b", "ride", "eme"]  # fmt: skip
+FROZEN = ["lpm", "lpm_release", "forward_error", "pointwise", "ama", "icm", "idf", "curiosity_critic", "e3b", "ride",
+          "eme"]  # fmt: skip
 PLANE = Spaces(Box(-np.inf, np.inf, (2,)), Discrete(2))
 
 
@@ -126,13 +127,17 @@ def test_more_than_a_few_percent_at_the_edge_are_said_once() -> None:
 def test_a_bonus_warns_when_it_can_no_longer_tell_places_apart() -> None:
     generator = torch.Generator().manual_seed(0)
     bonus = lpm.make("lpm", PLANE, num_envs=1, rollout_steps=1024, dynamics_steps=1, error_steps=1)
+
+    def cycle(moved: int) -> None:
+        obs = torch.randn(1025, 1, 2, generator=generator)
+        obs[:moved, :, 0] += 50
+        bonus.step(Transitions.build(obs[:-1], torch.zeros(1024, 1, dtype=torch.int64), obs[1:]))
+        bonus.update()
+
+    cycle(0)
+    cycle(200)
     with pytest.warns(RuntimeWarning, match="observation feature 0 lie more than 10 standard deviations"):
-        for cycle in range(4):
-            obs = torch.randn(1025, 1, 2, generator=generator)
-            if cycle:
-                obs[:200, :, 0] += 50
-            bonus.step(Transitions.build(obs[:-1], torch.zeros(1024, 1, dtype=torch.int64), obs[1:]))
-            bonus.update()
+        cycle(200)
 
 
 def test_errors_in_another_scale_leave_the_queue() -> None:
@@ -196,7 +201,9 @@ def test_the_slow_copy_pays_noise_nothing_in_any_unit(factor: float) -> None:
     paid = []
     for _ in range(20):
         obs = factor * torch.randn(257, 1, 2, generator=generator)
-        paid.append(float(bonus.step(Transitions.build(obs[:-1], torch.zeros(256, 1, dtype=torch.int64), obs[1:])).mean()))
+        paid.append(
+            float(bonus.step(Transitions.build(obs[:-1], torch.zeros(256, 1, dtype=torch.int64), obs[1:])).mean())
+        )
         bonus.update()
     assert abs(np.mean(paid[-10:])) < 0.05
 
@@ -218,7 +225,8 @@ def noisy_place(cycles: int, seed: int = 0) -> Any:
             steps.append((np.concatenate([x, n], 1), action, np.concatenate([after, noise], 1), there))
             x, n = after, noise
         obs, action, after, there = (np.stack(column) for column in zip(*steps, strict=True))
-        yield Transitions.build(torch.as_tensor(obs).float(), torch.as_tensor(action), torch.as_tensor(after).float()), there  # fmt: skip
+        first, then = (torch.as_tensor(value).float() for value in (obs, after))
+        yield Transitions.build(first, torch.as_tensor(action), then), there
 
 
 def paid_by_place(name: str, cycles: int = 36, **fields: Any) -> tuple[float, float]:

@@ -83,7 +83,7 @@ def test_a_learnable_transition_pays_while_it_is_learnt_and_then_no_more() -> No
 
 
 def test_noise_pays_next_to_nothing_once_its_mean_is_known() -> None:
-    means = train(build(gamma=0.9), 0.5, 150)
+    means = train(build(gamma=0.9), 0.5, 60)
     assert abs(sum(means[-20:]) / 20) < 0.01 * 0.25  # of the variance
 
 

@@ -364,5 +364,5 @@ def test_anything_else_is_refused(wrong: Any) -> None:
 
 
 def test_an_unknown_name_is_suggested() -> None:
-    with pytest.raises((ValueError, IntrinsicCheckError), match="unknown bonus 'lpn'.*lpm"):
+    with pytest.raises((ValueError, IntrinsicCheckError), match=r"unknown bonus 'lpn'.*lpm"):
         check_intrinsic("lpn")

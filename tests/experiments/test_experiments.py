@@ -10,8 +10,7 @@ import pytest
 from lpm.agents.agent import Agent
 from lpm.bonuses.lgn import LGNConfig
 from lpm.core.errors import NonFiniteError
-from lpm.envs.rooms import FAMILIES
-from lpm.experiments import ablation, atari, families, mountain_car
+from lpm.experiments import ablation, atari, mountain_car
 from lpm.experiments.evidence import Score
 from lpm.experiments.experiment import EXPERIMENTS, load_experiment
 from lpm.experiments.training import TrainingExperiment, run_training, visits_of
@@ -70,8 +69,8 @@ def test_paper_numbers_and_claims_name_what_exists(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "condition", "method"),
     [("mountain-car", "stochastic", "lpm"), ("lava", "s9n1", "icm"), ("maze", "action", "none"),
-     ("families", "room", "lgn"), ("ablation", "deterministic", "pointwise-3"),
-     ("ablation", "stochastic", "lgn-reach-2"), ("families", "doors", "lgn-joint"), ("overhead", "vector", "rnd")],
+     ("ablation", "deterministic", "pointwise-3"),
+     ("ablation", "stochastic", "lgn-reach-2"), ("overhead", "vector", "rnd")],
 )  # fmt: skip
 def test_the_smallest_size_becomes_evidence(name: str, condition: str, method: str, tmp_path: Path) -> None:
     evidence = load_experiment(name).evidence([run(name, condition, method, seed, tmp_path) for seed in (0, 1)])
@@ -147,22 +146,6 @@ def test_table_2_is_the_papers() -> None:
     assert len(mountain_car.PAPER) == 14
 
 
-def test_every_family_of_noise_is_a_condition() -> None:
-    assert list(families.EXPERIMENT.conditions) == list(FAMILIES)
-
-
-def test_kept_by_hand() -> None:
-    scores = [
-        Score("none", "cells", "rnd", {0: 800.0, 1: 400.0, 2: 10.0}),
-        Score("half", "cells", "rnd", {0: 200.0, 1: 500.0, 3: 7.0}),
-        Score("half", "noise_share", "rnd", {0: 1.0}),
-        Score("doors", "cells", "none", {0: 80.0}),
-    ]
-    (kept,) = families.kept(scores)
-    assert (kept.condition, kept.metric, kept.method) == ("half", "kept", "rnd")
-    assert kept.values == pytest.approx({0: 25.0, 1: 125.0})
-
-
 def test_each_part_of_lgn_changes_one_setting() -> None:
     default = LGNConfig()
     for name, method in ablation.LGN_PARTS.items():
@@ -170,15 +153,6 @@ def test_each_part_of_lgn_changes_one_setting() -> None:
         assert len(method.fields) == (name != "lgn")
         changed = [key for key, value in method.fields.items() if getattr(default, key) != value]
         assert changed or name == "lgn"
-    assert "lgn-joint" not in ablation.EXPERIMENT.methods  # the car's actions are continuous
-    assert "lgn-joint" in families.EXPERIMENT.methods
-
-
-def test_heat_map_of_the_rooms_is_blank_in_walls() -> None:
-    picture = families.grid(np.arange(families.WORLD.num_cells, dtype=np.float64))
-    assert picture.shape == (33, 33)
-    assert int(np.isfinite(picture).sum()) == families.WORLD.num_cells
-    assert picture[1, 1] == 0
 
 
 def test_heat_map_of_the_maze_is_blank_outside() -> None:

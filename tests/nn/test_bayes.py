@@ -57,8 +57,10 @@ def test_forgetting_decays_towards_the_prior(kept: float, updates: int) -> None:
     x, errors = data(32)
     g.fit(x, errors)
     precision, moment = g.posterior.precision.clone(), g.posterior.moment.clone()
+    g.fit(x[:0], errors[:0])  # an update of nothing takes nothing away
+    torch.testing.assert_close(g.posterior.precision, precision)
     for _ in range(updates):
-        g.fit(x[:0], errors[:0])
+        g.fit(torch.full_like(x, torch.nan), errors)  # rows that are left out, as many as make a whole update
     prior = 0.1 * torch.eye(16, dtype=torch.float64)
     torch.testing.assert_close(g.posterior.precision - prior, kept**updates * (precision - prior))
     torch.testing.assert_close(g.posterior.moment, kept**updates * moment)

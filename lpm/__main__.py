@@ -1,0 +1,8 @@
+"""`python -m lpm` is the command `lpm`; so is `torchrun ... -m lpm train ...`."""
+
+from __future__ import annotations
+
+from lpm.cli import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,251 @@
+"""Several processes that train one run: what they have to tell each other. A process alone is a group of one.
+
+Each process has its share of the environments, and of everything that comes from them: blocks, replayed transitions,
+episodic memories. Networks, optimisers, statistics and random generators are the same in all of them. Row n of a
+block of one process is row (rank · n_here + n) of the block that a single process would have.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+T = TypeVar("T")
+
+
+class WorkerLost(RuntimeError):
+    """Another process of the run died, or did not answer in time."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """Where the rows of this process stand among the rows of all of them, in the order of a single process."""
+
+    group: Group
+    number: Tensor
+    """(B,) places of this process's rows."""
+    total: int
+    """Rows of all processes."""
+
+    def repeated(self, times: int) -> Order:
+        """The order when each row is replaced by several that follow one another."""
+        number = self.number.unsqueeze(1) * times + torch.arange(times, device=self.number.device)
+        return Order(self.group, number.flatten(), self.total * times)
+
+    def join(self, rows: Tensor) -> Tensor:
+        """The rows (B, ...) of all processes, in their order."""
+        return self.group.rows(rows)[self.group.rows(self.number).argsort()]
+
+
+class Group:
+    """A process alone: every operation gives back what it was given.
+
+    In a group of several the operations are collective: all processes call them, in the same order.
+
+    >>> ALONE.columns(torch.ones(2, 3)).shape, ALONE.any(True, False)
+    (torch.Size([2, 3]), (True, False))
+    """
+
+    rank = 0
+    """The number of this process; the first one writes files and speaks."""
+    size = 1
+    """How many processes there are."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is nobody to tell."""
+        return self.size == 1
+
+    def sum(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Sums over the processes, of one dtype."""
+        return tensors
+
+    def average_(self, tensors: Sequence[Tensor], weight: float) -> None:
+        """Replace tensors by their means over the processes, each process counting by its weight."""
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean of all processes' values."""
+        return values.mean()
+
+    def std(self, values: Tensor) -> Tensor:
+        """Standard deviation, without correction, of all processes' values."""
+        return values.std(correction=0)
+
+    def columns(self, block: Tensor) -> Tensor:
+        """Blocks (T, n, ...) beside each other: (T, N, ...)."""
+        return block
+
+    def rows(self, rows: Tensor) -> Tensor:
+        """Rows (b, ...) behind each other: (B, ...)."""
+        return rows
+
+    def order(self, valid: Tensor) -> Order | None:
+        """Where the valid rows (T, n) of a block stand among those of all processes; None alone."""
+        return None
+
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        """Which of the flags at least one process has set."""
+        return flags
+
+    def gather(self, value: T) -> list[T]:
+        """What each process has, in the first; nothing elsewhere. For states, not for every step."""
+        return [value]
+
+    def scatter(self, values: Sequence[T] | None) -> T:
+        """To each process its value, from the first, which alone gives any."""
+        assert values is not None
+        return values[0]
+
+    def everyone(self, value: T) -> list[T]:
+        """What each process has, in all of them."""
+        return [value]
+
+
+ALONE = Group()
+"""A process alone."""
+
+
+class Processes(Group):
+    """The processes of torch.distributed's default group, with any backend.
+
+    Where that is NCCL, what lives on the CPU goes through Gloo beside it. `why` may know more about the loss of a
+    process than torch says.
+    """
+
+    def __init__(self, why: Callable[[], str | None] = lambda: None) -> None:
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self._why = why
+        # None is the default group: held nowhere else, it is closed when torch destroys it
+        self._cpu: Any = None if dist.get_backend() == "gloo" else dist.new_group(backend="gloo")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Processes:
+        return self  # connections are not copied
+
+    def sum(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Sums over the processes, of one dtype."""
+        flat = torch.cat([tensor.detach().flatten() for tensor in tensors])
+        self._reduce(flat)
+        parts = torch.split(flat, [tensor.numel() for tensor in tensors])
+        return tuple(part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True))
+
+    def average_(self, tensors: Sequence[Tensor], weight: float) -> None:
+        """Replace tensors by their means over the processes, each process counting by its weight."""
+        with torch.no_grad():
+            count = torch.tensor(float(weight), device=tensors[0].device)
+            *sums, total = self.sum(*(tensor * weight if weight else torch.zeros_like(tensor) for tensor in tensors),
+                                    count)  # fmt: skip
+            for tensor, summed in zip(tensors, sums, strict=True):
+                tensor.copy_(summed / total.clamp_min(1e-12))
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean of all processes' values."""
+        return self._moment(values, 0.0).to(values.dtype)
+
+    def std(self, values: Tensor) -> Tensor:
+        """Standard deviation, without correction, of all processes' values."""
+        mean = self._moment(values, 0.0)
+        return self._moment(values, mean, power=2).sqrt().to(values.dtype)
+
+    def _moment(self, values: Tensor, centre: Tensor | float, power: int = 1) -> Tensor:
+        total = (values.detach().double() - centre).pow(power).sum()
+        summed, count = self.sum(total, torch.full_like(total, values.numel()))
+        return summed / count.clamp_min(1)
+
+    def columns(self, block: Tensor) -> Tensor:
+        """Blocks (T, n, ...) beside each other: (T, N, ...)."""
+        return torch.cat(self._gather(block), dim=1)
+
+    def rows(self, rows: Tensor) -> Tensor:
+        """Rows (b, ...) behind each other: (B, ...)."""
+        counts = [int(count) for count in self._gather(torch.tensor([len(rows)]))]
+        padded = rows.new_zeros(max(counts), *rows.shape[1:])
+        padded[: len(rows)] = rows
+        return torch.cat([part[:count] for part, count in zip(self._gather(padded), counts, strict=True)])
+
+    def order(self, valid: Tensor) -> Order | None:
+        """Where the valid rows (T, n) of a block stand among those of all processes; None alone."""
+        shapes = self._gather(torch.tensor(valid.shape))
+        if all(torch.equal(shape, shapes[0]) for shape in shapes):
+            whole, width = self.columns(valid), valid.shape[1]
+            places = whole.flatten().cumsum(0).view_as(whole)[:, self.rank * width : (self.rank + 1) * width]
+            return Order(self, places[valid] - 1, int(whole.sum()))
+        # blocks of different sizes have no common time: one process's rows come after the other's
+        counts = [int(count) for count in self._gather(valid.sum().view(1))]
+        here = torch.arange(counts[self.rank], device=valid.device)
+        return Order(self, here + sum(counts[: self.rank]), sum(counts))
+
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        """Which of the flags at least one process has set."""
+        votes = torch.tensor(flags, dtype=torch.float32)
+        self._reduce(votes)
+        return tuple(bool(vote) for vote in votes)
+
+    def gather(self, value: T) -> list[T]:
+        """What each process has, in the first; nothing elsewhere. For states, not for every step."""
+        found: list[Any] | None = [None] * self.size if self.rank == 0 else None
+        self._try(lambda: dist.gather_object(value, found, dst=0, group=self._cpu))
+        return found or []
+
+    def scatter(self, values: Sequence[T] | None) -> T:
+        """To each process its value, from the first, which alone gives any."""
+        mine: list[Any] = [None]
+        given = None if values is None else list(values)
+        self._try(lambda: dist.scatter_object_list(mine, given, src=0, group=self._cpu))
+        return mine[0]  # type: ignore[no-any-return]
+
+    def everyone(self, value: T) -> list[T]:
+        """What each process has, in all of them."""
+        found: list[Any] = [None] * self.size
+        self._try(lambda: dist.all_gather_object(found, value, group=self._cpu))
+        return found
+
+    # ---- torch.distributed --------------------------------------------------------------------------------
+    def _reduce(self, tensor: Tensor) -> None:
+        self._try(lambda: dist.all_reduce(tensor, group=self._for(tensor)))
+
+    def _gather(self, tensor: Tensor) -> list[Tensor]:
+        """One tensor of equal shape from each process."""
+        sent = tensor.detach().contiguous()
+        if tensor.dtype == torch.bool:
+            return [part.bool() for part in self._gather(sent.to(torch.uint8))]
+        parts = [torch.empty_like(sent) for _ in range(self.size)]
+        self._try(lambda: dist.all_gather(parts, sent, group=self._for(sent)))
+        return parts
+
+    def _for(self, tensor: Tensor) -> Any:
+        return self._cpu if tensor.device.type == "cpu" else None
+
+    def _try(self, operation: Callable[[], Any]) -> None:
+        try:
+            operation()
+        except RuntimeError as error:
+            raise WorkerLost(self._why() or _lost(str(error))) from error
+
+
+def _lost(error: str) -> str:
+    """What torch says when another process is gone, in a sentence."""
+    if "timed out" in error.lower() or "timeout" in error.lower():
+        return "another process did not answer in time: it hangs, or its machine does"
+    return "the connection to another process was lost: it died or was killed"
+
+
+def this_machine() -> str:
+    """The name of this machine, for messages."""
+    return socket.gethostname()
+
+
+@runtime_checkable
+class Sharded(Protocol):
+    """A module of which each process holds a part."""
+
+    def whole(self, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """The state that a single process would have, from the states of all."""
+
+    def part(self, whole: Mapping[str, Tensor], rank: int, size: int) -> dict[str, Tensor]:
+        """The state that process `rank` of `size` goes on from."""

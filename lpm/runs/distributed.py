@@ -1,0 +1,152 @@
+"""One run on many processes: how they find each other, agree on versions, and learn that one of them is gone.
+
+`torchrun --nproc-per-node N -m lpm train ...` starts N processes and tells each its number; `joined` makes them a
+group. Whoever has a group already (Ray Train, RLlib, one's own script) passes `Processes()` to `train`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import distributed as dist
+
+from lpm.core.group import ALONE, Group, Processes, WorkerLost, this_machine
+from lpm.runs.machine import run_versions
+
+TIMEOUT_SECONDS = 300.0
+"""How long a process may keep the others waiting, unless told otherwise."""
+PARTING_SECONDS = 10.0
+"""How long a process that failed waits for the first one to have said why."""
+_FAILED, _SAID = "lpm/failed", "lpm/said"
+
+
+def started_by_torchrun() -> bool:
+    """Whether this process is one of several that torchrun (or whoever sets its variables) started."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+@contextmanager
+def joined(timeout: float = TIMEOUT_SECONDS) -> Iterator[Group]:
+    """The group of the processes that torchrun started; alone if it started none.
+
+    What goes wrong inside, in any process, is raised in the first one; the others end without a word.
+    """
+    if not started_by_torchrun():
+        yield ALONE
+        return
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    store = _find_others(rank, size, timeout)
+    if rank == 0:
+        atexit.register(_say_said, store)  # after the reason was printed, or all went well
+    try:
+        group = Processes(lambda: None if rank else _reason(store))
+        check_versions(group)
+        yield group
+        dist.destroy_process_group()
+        if rank:
+            _wait_until_said(store)  # torchrun ends them all as soon as one has ended with an exit status
+    except BaseException as problem:
+        if rank == 0:
+            raise
+        _part(store, rank, problem)
+        raise SystemExit(1) from problem
+
+
+def check_versions(group: Group) -> None:
+    """Refuse to train with different versions of anything: the processes would compute different numbers."""
+    found = group.everyone((this_machine(), run_versions()))
+    names = sorted({name for _, versions in found for name in versions})
+    for name in names:
+        have = [versions.get(name, "none") for _, versions in found]
+        if len(set(have)) > 1:
+            other = next(i for i, version in enumerate(have) if version != have[0])
+            raise ValueError(
+                f"versions differ between processes: {name} is {have[0]} in process 0 on {found[0][0]}, {have[other]} "
+                f"in process {other} on {found[other][0]}; install the same everywhere"
+            )
+
+
+def _find_others(rank: int, size: int, timeout: float) -> Any:
+    """Join torch's process group, through a store that outlives the loss of a process; the store."""
+    limit = timedelta(seconds=timeout)
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", rank)) % torch.cuda.device_count())
+    # with it a collective that times out raises here; without it NCCL ends the process
+    os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
+    agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    try:
+        stores: Any = dist  # torch says nothing of their types
+        server = rank == 0 and not agent
+        tcp = stores.TCPStore(address, port, size, is_master=server, timeout=limit, wait_for_workers=False)
+        store = stores.PrefixStore(f"lpm/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", tcp)
+        store.set(f"here/{rank}", this_machine())
+        if rank == 0:
+            _wait_for_all(store, size, limit)
+        backend = "nccl" if torch.cuda.is_available() else "gloo"
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=limit)
+        return store
+    except RuntimeError as error:
+        if rank:
+            raise SystemExit(1) from error
+        if isinstance(error, WorkerLost):
+            raise
+        raise WorkerLost(f"the {size} processes did not find each other at {address}:{port}: {error}") from error
+
+
+def _wait_for_all(store: Any, size: int, limit: timedelta) -> None:
+    """Name those that never came."""
+    try:
+        store.wait([f"here/{rank}" for rank in range(size)], limit)
+    except RuntimeError as error:
+        missing = [rank for rank in range(size) if not store.check([f"here/{rank}"])]
+        raise WorkerLost(
+            f"of {size} processes {_listed(missing)} never answered within {limit.total_seconds():g} s: is every "
+            "machine started, with the same --nnodes and --rdzv-endpoint?"
+        ) from error
+
+
+def _listed(ranks: list[int]) -> str:
+    return f"number {ranks[0]}" if len(ranks) == 1 else f"numbers {', '.join(map(str, ranks))}"
+
+
+def _reason(store: Any) -> str | None:
+    """Why another process left, if it could still say so."""
+    with suppress(Exception):
+        store.wait([_FAILED], timedelta(seconds=1))
+        return str(store.get(_FAILED).decode())
+    return None
+
+
+def _part(store: Any, rank: int, problem: BaseException) -> None:
+    """Leave the reason for the first process, close the connections so that it looks, and let it speak."""
+    try:
+        if not isinstance(problem, WorkerLost):
+            text = str(problem) or type(problem).__name__
+            store.set(_FAILED, f"process {rank} on {this_machine()} stopped: {text}")
+        dist.destroy_process_group()
+    except RuntimeError:
+        pass  # the store is gone with the first process
+    if not _wait_until_said(store) and isinstance(problem, WorkerLost):
+        print(f"process {rank}: {problem}; process 0 is gone too", file=sys.stderr)
+
+
+def _wait_until_said(store: Any) -> bool:
+    """Whether the first process has said its last words."""
+    try:
+        store.wait([_SAID], timedelta(seconds=PARTING_SECONDS))
+    except RuntimeError:
+        return False
+    return True
+
+
+def _say_said(store: Any) -> None:
+    with suppress(Exception):
+        store.set(_SAID, "yes")

@@ -1,0 +1,111 @@
+"""The card and the leaderboard as pictures, drawn with matplotlib."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from lpm.report.families import FAMILIES, RECOMMENDED, family_of
+from lpm.suite.axes import AXES, LEAST, MOST
+from lpm.suite.card import Card, shown
+from lpm.suite.worlds import LABELS, WORLDS
+
+LOWEST, HIGHEST = LEAST, MOST
+GREY = "#9aa2aa"
+
+
+def card_png(card: Card, others: Sequence[Card] = ()) -> bytes:
+    """Dots with intervals on the line from random actions to the oracle: total, axes, families and worlds."""
+    rows: list[tuple[str, str, str]] = [("total", "", "Total")]
+    rows += [("axes", axis, words) for axis, words in AXES.items()]
+    rows += [("families", family, LABELS[family]) for family in card["families"]]
+    rows += [("worlds", world, WORLDS[world].label) for world in card["worlds"]]
+    figure, axis = _figure(0.27 * len(rows) + 1.4)
+    colour = FAMILIES[family_of(card["bonus"])].light
+    gap, y, ticks = {"axes": 0.5, "families": 0.7, "worlds": 0.7}, 0.0, []
+    last = "total"
+    for kind, key, label in rows:
+        y += 1 + (gap[kind] if kind != last else 0)
+        last = kind
+        ticks.append((y, label))
+        marks = [_value(other, kind, key) for other in others if other["name"] != card["name"]]
+        known = [min(max(mark, LOWEST), HIGHEST) for mark in marks if mark is not None]
+        axis.plot(known, [y] * len(known), "o", color=GREY, alpha=0.5, markersize=3.5, zorder=2)
+        _interval(axis, y, card["total"] if kind == "total" else card[kind].get(key, {}), colour, kind == "total")
+    axis.set_yticks([at for at, _ in ticks], [_plain(label) for _, label in ticks], fontsize=9)
+    axis.get_yticklabels()[0].set_fontweight("bold")
+    axis.set_ylim(y + 0.7, 0.3)
+    beside = f"; grey: {len(others)} stored cards" if others else ""
+    part = f"; without {', '.join(WORLDS[world].label for world in card['missing'])}" if card["missing"] else ""
+    figure.suptitle(_plain(f"{card['label']}: {shown(card['total'])}"), x=0.02, ha="left", fontweight="bold")
+    axis.set_title(_plain(f"{len(card['seeds'])} seeds, 95 % intervals{beside}{part}"), loc="left", fontsize=9)
+    return _encoded(figure, {"name": card["name"], "total": card["total"]})
+
+
+def leaderboard_data(cards: Sequence[Card]) -> list[list[Any]]:
+    """What the leaderboard's picture is drawn from."""
+    return [[card["label"], card["bonus"], *card["total"].values(), len(card["missing"])] for card in cards]
+
+
+def leaderboard_png(cards: Sequence[Card]) -> bytes:
+    """The total of every card, best first."""
+    figure, axis = _figure(0.32 * len(cards) + 1.3)
+    for row, card in enumerate(cards):
+        colour = FAMILIES[family_of(card["bonus"])].light
+        _interval(axis, row, card["total"], colour, card["name"] == RECOMMENDED)
+    labels = [card["label"] + (" *" if card["missing"] else "") for card in cards]
+    axis.set_yticks(range(len(cards)), [_plain(label) for label in labels], fontsize=10)
+    for tick, card in zip(axis.get_yticklabels(), cards, strict=True):
+        tick.set_fontweight("bold" if card["name"] == RECOMMENDED else "normal")
+    axis.set_ylim(len(cards) - 0.4, -0.6)
+    part = "; * not in all worlds" if any(card["missing"] for card in cards) else ""
+    axis.set_title(f"Total of the suite, 95 % intervals over seeds{part}", loc="left", fontsize=11, fontweight="bold")
+    return _encoded(figure, leaderboard_data(cards))
+
+
+def _figure(height: float) -> tuple[Any, Any]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.2, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    axis = figure.subplots()
+    axis.axvline(0, color="#555b62", linewidth=1)
+    axis.axvline(1, color="#0d6b4f", linewidth=1.6)
+    axis.set(xlim=(LOWEST - 0.02, HIGHEST + 0.25))
+    axis.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0\nrandom", "0.25", "0.5", "0.75", "1\noracle"])
+    axis.grid(axis="x", color="#e9e9e7")
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.tick_params(axis="y", length=0)
+    return figure, axis
+
+
+def _interval(axis: Any, y: float, estimate: Any, colour: str, strong: bool) -> None:
+    value = estimate.get("value")
+    if value is None:
+        axis.text(0.02, y, "not measured", va="center", fontsize=8, color=GREY)
+        return
+    low, high, at = (min(max(estimate[key], LOWEST), HIGHEST) for key in ("low", "high", "value"))
+    axis.hlines(y, low, high, color=colour, linewidth=5 if strong else 2.6, alpha=0.4, zorder=3)
+    axis.plot([at], [y], "o", color=colour, markersize=10 if strong else 6.5, zorder=4)
+    axis.text(HIGHEST + 0.03, y, f"{value:.2f}", va="center", fontsize=9, fontweight="bold" if strong else "normal")
+
+
+def _value(card: Card, kind: str, key: str) -> float | None:
+    estimate = card["total"] if kind == "total" else card[kind].get(key, {})
+    value = estimate.get("value")
+    return None if value is None else float(value)
+
+
+def _plain(text: str) -> str:
+    return text.replace("$", r"\$")
+
+
+def _encoded(figure: Any, drawn_from: Any) -> bytes:
+    stream = io.BytesIO()
+    metadata = {"Description": json.dumps(drawn_from), "Software": None}
+    figure.savefig(stream, format="png", dpi=150, facecolor="white", metadata=metadata)
+    return stream.getvalue()

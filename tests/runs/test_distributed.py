@@ -1,0 +1,222 @@
+"""One run on two processes: the numbers of one process, one checkpoint, and an end when one of them is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from distributed_worker import CASES, FEWER, finished
+
+from lpm.agents.shards import minibatches, part_of_rows, whole_rows
+from lpm.core.group import ALONE, Group, Order, WorkerLost
+from lpm.core.registry import make
+from lpm.core.spaces import Spaces
+from lpm.nn.buffers import RingBuffer
+from lpm.runs import RunFolder, read_metrics, train
+from lpm.runs.build import shard
+from lpm.runs.distributed import joined
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="pairs of processes are forked")
+
+
+class Two(Group):
+    """The first of two processes, as far as sizes go."""
+
+    size = 2
+
+
+@pytest.fixture(scope="module")
+def single() -> dict[str, Any]:
+    found: dict[str, Any] = {name: finished(name) for name in CASES}
+    found["before"] = finished("lgn in continuous actions", updates=FEWER - 2)
+    return found
+
+
+@pytest.fixture(scope="module")
+def pairs(single: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pairs")
+    torch.save(single["before"][0], folder / "single.pt")
+    script = Path(__file__).with_name("distributed_worker.py")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, str(script), str(folder)], check=True, env=environment, timeout=900)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pair(pairs: Path) -> dict[str, Any]:
+    assert json.loads((pairs / "ended.json").read_text())["equality"]["codes"] == [0, 0]
+    found: dict[str, Any] = torch.load(pairs / "pair.pt", weights_only=False)
+    return found
+
+
+def ended(pairs: Path, scenario: str) -> Any:
+    return json.loads((pairs / "ended.json").read_text())[scenario]
+
+
+def gap(a: Any, b: Any) -> float:
+    """The largest difference of two nested states of the same layout."""
+    if isinstance(a, dict):
+        assert set(a) == set(b)
+        return max((gap(a[key], b[key]) for key in a), default=0.0)
+    if isinstance(a, (list, tuple)):
+        assert len(a) == len(b)
+        return max((gap(x, y) for x, y in zip(a, b, strict=True)), default=0.0)
+    if a is None or isinstance(a, str):
+        assert a == b
+        return 0.0
+    x, y = (torch.as_tensor(value).double() for value in (a, b))
+    assert x.shape == y.shape
+    return float((x - y).abs().max()) if x.numel() else 0.0
+
+
+# ---- two processes are one with the doubled batch -------------------------------------------------------------
+@pytest.mark.parametrize("name", CASES)
+def test_two_processes_equal_one(name: str, single: dict[str, Any], pair: dict[str, Any]) -> None:
+    (state, metrics, (parameters,)), (state_of_two, metrics_of_two, replicas) = single[name], pair[name]
+    assert gap(parameters, replicas[0]) < 1e-5
+    assert gap(replicas[0], replicas[1]) == 0.0  # in both processes the same, bit for bit
+    assert gap(state["policy"], state_of_two["policy"]) < 1e-3  # sums over all observations among them
+    assert set(metrics) == set(metrics_of_two)
+    assert metrics["episodes"] == metrics_of_two["episodes"]
+    assert gap(metrics, metrics_of_two) < 1e-2
+
+
+def test_the_state_of_two_is_that_of_one(single: dict[str, Any], pair: dict[str, Any]) -> None:
+    state, state_of_two = single["lpm"][0]["bonus"], pair["lpm"][0]["bonus"]
+    assert sorted(state) == sorted(state_of_two)
+    for name in ("experience.buffer.rows_obs", "experience.buffer.rows_action", "experience.buffer.pushed"):
+        assert gap(state[name], state_of_two[name]) < 1e-5
+    a, b = single["lgn in continuous actions"][0], pair["lgn in continuous actions"][0]
+    assert gap(a["bonus"]["episode.rows"], b["bonus"]["episode.rows"]) < 1e-4
+    assert gap(a["collector"]["obs"], b["collector"]["obs"]) < 1e-4
+    assert gap(a["collector"]["envs"]["points"], b["collector"]["envs"]["points"]) == 0.0
+    assert gap(a["mixer"]["carry"], b["mixer"]["carry"]) < 1e-3
+
+
+def test_a_run_of_one_goes_on_with_two_and_back(single: dict[str, Any], pair: dict[str, Any]) -> None:
+    name = "lgn in continuous actions"
+    assert gap(single[name][2][0], pair["resumed"][2][0]) < 1e-5
+    one = finished(name, start=pair["resumed"][0], updates=1)
+    assert one[0]["collector"]["counters"][0] == (FEWER + 1) * 4 * 32
+
+
+def test_blocks_of_different_sizes_are_numbered_one_after_the_other(pair: dict[str, Any]) -> None:
+    assert pair["uneven"] == [([0, 1, 2, 3], 10), ([4, 5, 6, 7, 8, 9], 10)]
+
+
+# ---- what goes wrong ------------------------------------------------------------------------------------------
+def test_a_killed_process_ends_the_run_which_goes_on_from_its_checkpoint(pairs: Path) -> None:
+    found, folder = ended(pairs, "killed"), RunFolder(pairs / "killed")
+    assert found["codes"] == [1, -9]
+    said = " ".join(found["texts"][0].split())
+    assert "the connection to another process was lost: it died or was killed" in said
+    assert "the last checkpoint is step-000000000128-" in said
+    assert f"lpm train --out {folder.path} --resume" in said.replace("\n", "")
+    result = json.loads(folder.result_file.read_text())
+    assert result["status"] == "failed"
+    assert "it died or was killed" in result["error"]
+    lines: list[str] = []
+    outcome = train(folder.config, folder.path, resume=True, say=lines.append)
+    assert lines[0] == "Resuming at step 128 of 1,280."
+    assert outcome.status == "finished"
+    assert [row["step"] for row in read_metrics(folder.metrics_file)] == [128 * (i + 1) for i in range(10)]
+
+
+def test_a_process_that_fails_is_quoted_by_the_first(pairs: Path) -> None:
+    found = ended(pairs, "failing")
+    assert found["codes"] == [1, 1]
+    assert "process 1 on" in found["texts"][0]
+    assert "stopped: its disk is full" in found["texts"][0]
+    assert found["texts"][1] == ""
+
+
+def test_a_process_that_never_answers_ends_the_wait(pairs: Path) -> None:
+    assert (pairs / "silent").read_text().startswith("another process did not answer in time")
+
+
+def test_different_versions_are_refused(pairs: Path) -> None:
+    text = (pairs / "versions-0").read_text()
+    assert text.startswith("versions differ between processes: ")
+    assert "in process 1 on" in text
+    assert text == (pairs / "versions-1").read_text()
+
+
+def test_shares_must_be_even(pairs: Path) -> None:
+    found = ended(pairs, "refused")
+    assert found["codes"] == [1, 1]
+    assert "expected a multiple of the 2 processes" in found["texts"][0]
+    assert "4 or 6 would do" in found["texts"][0]
+    assert found["texts"][1] == ""
+    assert not (pairs / "refused").exists()
+    assert shard(6, Two()) == 3
+    with pytest.raises(ValueError, match="at least one environment for each of the 2 processes, got 1"):
+        shard(1, Two())
+
+
+def test_processes_that_never_come_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": "0", "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(WorkerLost, match=r"of 3 processes numbers 1, 2 never answered within 0.5 s"), joined(0.5):
+        pass
+
+
+def test_without_torchrun_a_process_is_alone() -> None:
+    with joined() as group:
+        assert group is ALONE
+
+
+@pytest.mark.parametrize(
+    ("bonus", "fields", "message"),
+    [
+        ("icm", {}, "'icm' cannot be trained by several processes yet: expected one of lgn, lgn_lifelong, lpm, "),
+        ("lpm_release", {}, "'lpm_release' cannot be trained by several processes yet"),
+        ("lpm", {"queue": "reservoir"}, "expected 'fifo' where several processes train together, got 'reservoir'"),
+        ("rnd", {"proportion": 0.25}, "expected 1 where several processes train together, got 0.25"),
+    ],
+)
+def test_what_cannot_be_distributed_says_so(bonus: str, fields: dict[str, Any], message: str) -> None:
+    from gymnasium.spaces import Box, Discrete
+
+    with pytest.raises(ValueError, match=message):
+        make(bonus, Spaces(Box(-1, 1, (2,)), Discrete(2)), group=Two(), **fields)
+
+
+# ---- parts and wholes -----------------------------------------------------------------------------------------
+def test_a_ring_of_two_processes_is_one_ring_and_back() -> None:
+    columns = {"x": ((), torch.float32)}
+    alone, shares = RingBuffer(6, columns), [RingBuffer(6, columns, 2) for _ in range(2)]
+    for start in (0, 4, 8):
+        rows = torch.arange(start, start + 4, dtype=torch.float32)
+        alone.push(x=rows)
+        for rank, share in enumerate(shares):
+            share.push(Order(Two(), torch.tensor([rank, rank + 2]), 4), x=rows[rank::2])
+    whole = shares[0].whole([share.state_dict() for share in shares])
+    assert gap(alone.state_dict(), whole) == 0.0
+    for rank, share in enumerate(shares):
+        assert len(share) == 6
+        held = share["x"][share.last(4)]
+        assert held.tolist() == [8.0 + rank, 10.0 + rank]
+        assert share.places(share.last(4), 4).tolist() == [rank, rank + 2]
+        share.load_state_dict(share.part(whole, rank, 2))
+        assert share["x"][share.last(4)].tolist() == held.tolist()
+
+
+def test_environments_beside_each_other() -> None:
+    parts = [{"env.x": torch.tensor([i]).numpy(), "env.points": torch.tensor([7, 8]).numpy()} for i in range(2)]
+    whole = whole_rows(parts, ("points",))
+    assert whole["env.x"].tolist() == [0, 1]
+    assert whole["env.points"].tolist() == [7, 8]
+    assert part_of_rows(whole, 1, 2, ("points",))["env.x"].tolist() == [1]
+    assert whole_rows([{"x": "text"}, {"x": "text"}], ()) is None
+
+
+def test_a_minibatch_without_rows_of_this_process_counts_nothing() -> None:
+    order = torch.tensor([3, 1, 0, 2])
+    here, sizes, weights = minibatches(order, 2, Order(Two(), torch.tensor([0, 2]), 4))
+    assert (here.tolist(), sizes, weights) == ([0, 0, 1], [1, 2], [0, 2])

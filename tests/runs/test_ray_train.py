@@ -1,0 +1,46 @@
+"""One run under Ray Train: the example, and the numbers of one process."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lpm.runs import RunFolder, load_checkpoint, train
+
+ray = pytest.importorskip("ray")
+pytest.importorskip("ray.train.torch")
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture
+def _ray() -> Iterator[None]:
+    ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.usefixtures("_ray")
+def test_the_example_equals_one_process(tmp_path: Path) -> None:
+    path = Path(__file__).parents[2] / "examples" / "ray_train.py"
+    spec = importlib.util.spec_from_file_location("example_ray_train", path)
+    assert spec is not None
+    assert spec.loader is not None
+    example: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    words = ["--steps", "4096", "--num-envs", "4", "--out", str(tmp_path / "two"), "--storage", str(tmp_path / "ray")]
+    result = example.main([*words, "--workers", "2"])
+    assert result.error is None
+    config = RunFolder(tmp_path / "two").config
+    train(config, tmp_path / "one", say=lambda line: None)
+    states = [load_checkpoint(tmp_path / name / "checkpoints") for name in ("one", "two")]
+    assert states[0] is not None
+    assert states[1] is not None
+    assert states[0].steps == states[1].steps == 4096
+    one, two = (state.state["agent"]["policy"] for state in states if state is not None)
+    weights = [name for name in one if "weight" in name]
+    assert max(float((one[name] - two[name]).abs().max()) for name in weights) < 1e-5

@@ -1,0 +1,170 @@
+"""The axes with values worked out by hand, and both ends of the scale."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from lpm.experiments.methods import parse_method
+from lpm.suite import axes
+from lpm.suite.axes import AXES, Cell, Runs, counted, measure, score
+from lpm.suite.card import make_card, words
+from lpm.suite.run import METRICS, conditions, measured, still_paid
+from lpm.suite.worlds import GRID, WORLDS, score_maze
+from lpm.suite.worlds import score as score_run
+
+NOTHING = {"noise_share": 0.0, "success": 0.0, "first_visits": 0.0}
+
+
+def runs(seeds: int = 2, still: float | None = None, **cells: Mapping[str, object]) -> Runs:
+    """`world__condition={metric: a number for all seeds or a list}`."""
+    found: dict[Cell, dict[str, np.ndarray]] = {}
+    for key, metrics in cells.items():
+        world, _, condition = key.partition("__")
+        columns = {**NOTHING, "cells": 0.0, **metrics, "bonus_share": 0.5, "seconds": 1.0}
+        found[world, condition] = {m: np.broadcast_to(np.asarray(v, float), seeds).copy() for m, v in columns.items()}
+    return Runs(tuple(range(seeds)), found, np.full(seeds if still is not None else 0, still or 0.0))
+
+
+RANDOM = runs(
+    car__clean={"cells": 20},
+    car__action={"cells": 20, "noise_share": 0.5},
+    rooms__clean={"cells": 100},
+    rooms__half={"cells": 100},
+    rooms__dynamics={"cells": 90},
+    task__clean={"success": 0.0},
+)
+ORACLE = runs(
+    car__clean={"cells": 80},
+    car__action={"cells": 60, "noise_share": 0.1},
+    rooms__clean={"cells": 300},
+    rooms__half={"cells": 200},
+    rooms__dynamics={"cells": 100},
+    task__clean={"success": 0.8},
+)
+OWN = runs(
+    still=0.25,
+    car__clean={"cells": [50, 80], "first_visits": 0.5},
+    car__action={"cells": [40, 20], "noise_share": [0.3, 0.1]},
+    rooms__clean={"cells": [100, 200], "first_visits": [0.1, np.nan]},
+    rooms__half={"cells": [500, 500]},
+    rooms__dynamics={"cells": [900, 900]},
+    task__clean={"success": [0.4, 0.8]},
+)
+
+
+def test_golden_values() -> None:
+    cells = counted(RANDOM, ORACLE, "desk")
+    assert ("rooms", "dynamics") not in cells  # random actions reach 0.9 of the oracle
+    assert len(cells) == 5
+    found = measure(OWN, RANDOM, ORACLE, cells)
+    # car 0.75 and 0.25; rooms 0.25 and 4, which counts as 1.5; task 0.75
+    assert found["conditions", ("car", "clean")] == pytest.approx(0.75)
+    assert found["conditions", ("rooms", "half")] == pytest.approx(4.0)
+    assert found["worlds", "car"] == pytest.approx(0.5)
+    assert found["worlds", "rooms"] == pytest.approx(0.875)
+    assert found["total", ""] == pytest.approx((0.5 + 0.875 + 0.75) / 3)
+    assert found["axes", "clean"] == pytest.approx(0.5)
+    assert found["axes", "noisy"] == pytest.approx((0.25 + 1.5) / 2)
+    assert found["axes", "focus"] == pytest.approx(0.75)  # 0.2 of the steps, between 0.5 and 0.1
+    assert found["axes", "unpaid"] == pytest.approx(0.75)
+    assert found["axes", "first"] == pytest.approx(0.3)
+    assert found["axes", "task"] == pytest.approx(0.75)
+    # seed 0: car (0.5 + 0.5) / 2, rooms (0 + 1.5) / 2, task 0.5; seed 1: (1 + 0) / 2, (0.5 + 1.5) / 2, 1
+    assert found["axes", "steady"] == pytest.approx((0.5 + 0.75 + 0.5) / 3)
+    assert found["families", "half"] == pytest.approx(1.5)
+    assert ("families", "dynamics") not in found
+
+
+def test_random_is_zero_and_the_oracle_one() -> None:
+    cells = counted(RANDOM, ORACLE, "desk")
+    for reference, value in ((RANDOM, 0.0), (ORACLE, 1.0)):
+        found = measure(reference, RANDOM, ORACLE, cells)
+        scores = {k: v for k, v in found.items() if k not in (("axes", "unpaid"), ("axes", "first"))}
+        assert list(scores.values()) == pytest.approx([value] * len(scores))
+
+
+def test_fresh_seeds_keep_both_ends() -> None:
+    """Other seeds than those of the references, as noisy as those of the rooms: no axis is biased."""
+    rng = np.random.default_rng(3)
+    keys = [f"rooms__{family}" for family in WORLDS["rooms"].experiment.conditions]
+
+    def drawn(mean: float) -> Runs:
+        return runs(5, **{key: {"cells": rng.normal(mean, 100, 5)} for key in keys})
+
+    low, high = [], []
+    for _ in range(200):
+        random, oracle = drawn(425), drawn(1000)
+        cells = counted(random, oracle, "desk")
+        low.append(measure(drawn(425), random, oracle, cells)["total", ""])
+        high.append(measure(drawn(1000), random, oracle, cells)["total", ""])
+    assert np.mean(low) == pytest.approx(0, abs=0.02)
+    assert np.mean(high) == pytest.approx(1, abs=0.02)
+
+
+def test_intervals_hold_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(axes, "RESAMPLES", 200)
+    found = score(OWN, RANDOM, ORACLE, "desk")
+    for estimate in (found.total, *found.axes.values(), *found.worlds.values()):
+        assert estimate.low <= estimate.value <= estimate.high
+    assert found.axes["task"].low == pytest.approx(0.5)
+    assert found.axes["task"].high == pytest.approx(1.0)
+
+
+def test_a_card_says_which_worlds_are_missing_and_what_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(axes, "RESAMPLES", 20)
+    card = make_card("rnd", parse_method("rnd"), "desk", OWN, RANDOM, ORACLE)
+    assert card["missing"] == ["onehot", "maze"]
+    assert set(card["axes"]) == set(AXES)
+    assert not card["conditions"]["rooms/dynamics"]["counts"]
+    said = words(card)
+    assert "goes 50 % of the way from random actions to the oracle" in said
+    assert "keeps all of that under half noise" in said
+    assert "loses part of it to noise action (67 %)" in said
+    assert "Not run, and not in the total: Rooms, one-hot, Maze, pixels." in said
+    assert card["cost"] == 2.0
+
+
+def test_a_world_counts_once_all_of_its_conditions_are_there() -> None:
+    def result(world: str, condition: str, seed: int) -> dict[str, object]:
+        settings = {"experiment": f"suite-{world}", "condition": condition, "seed": seed}
+        curves = {"step": [1, 2, 3], "noise_share": [0.0, 0.0, 0.3]}
+        return {
+            "settings": settings,
+            "curves": curves,
+            "visits": [1, 0, 5],
+            "time_shares": {"bonus": 0.1},
+            "seconds": 1,
+        }
+
+    car = [result("car", condition, seed) for condition in ("clean", "action") for seed in (0, 1)]
+    found = measured([*car, result("rooms", "clean", 0)], "desk")
+    assert list(found.cells) == [("car", "clean"), ("car", "action")]
+    assert found.seeds == (0, 1)
+    assert found.cells["car", "action"]["cells"].tolist() == [2, 2]
+    assert found.cells["car", "action"]["noise_share"] == pytest.approx([0.1, 0.1])
+    with pytest.raises(ValueError, match="expected at least one seed with a run in every condition of a world"):
+        measured(car[:1], "desk")
+
+
+def test_success_is_that_of_the_last_third_and_the_start_arm_does_not_count() -> None:
+    curves = {"step": list(range(6)), "success": [None, 0.0, 0.0, 0.2, 0.4, 0.8]}
+    visits = np.zeros(GRID, dtype=np.int64)
+    visits[3, 5], visits[15, 31], visits[16, 31], visits[15, 32] = 4, 1, 1, 7
+    numbers = score_maze(curves, visits.ravel())
+    assert numbers["cells"] == 2
+    assert numbers["success"] == pytest.approx(0.6)
+    assert score_run(curves, visits.ravel())["cells"] == 4
+    assert score_maze(curves, np.zeros(0, dtype=np.int64))["cells"] == 0
+
+
+def test_still_paid_by_hand() -> None:
+    assert still_paid({"learnable": [0.0, 2.0], "noise": [0.0, 1.0] + [0.5] * 10}) == pytest.approx(0.25)
+    assert still_paid({"learnable": [0.0], "noise": [0.0]}) == 0.0
+    assert still_paid({"learnable": [1.0], "noise": [-1.0] * 10}) == 0.0
+
+
+def test_every_condition_has_words_and_every_metric_a_column() -> None:
+    for scale in ("smoke", "desk"):
+        assert {world for world, _ in conditions(scale)} == set(WORLDS)
+    assert {world.metric for world in WORLDS.values()} <= set(METRICS)

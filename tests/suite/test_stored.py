@@ -1,0 +1,163 @@
+"""Cards in files: those of others are checked, and a bad one does not take the rest with it."""
+
+import copy
+import importlib.util
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from test_axes import ORACLE, OWN, RANDOM
+
+from lpm.experiments.methods import parse_method
+from lpm.suite import axes, stored
+from lpm.suite.axes import Runs
+from lpm.suite.card import make_card
+from lpm.suite.page import card_page
+from lpm.suite.picture import card_png, leaderboard_png
+from lpm.suite.stored import baselines, in_order, packaged_cards, packaged_references, read_card, read_cards, stability
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def whole(runs: Runs) -> Runs:
+    """Only conditions of worlds that a card would have whole: the car's."""
+    return Runs(runs.seeds, {cell: metrics for cell, metrics in runs.cells.items() if cell[0] == "car"}, runs.arms)
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setattr(axes, "RESAMPLES", 20)
+    monkeypatch.setattr(stored, "packaged", dict)
+    return make_card("rnd", parse_method("rnd"), "desk", whole(OWN), whole(RANDOM), whole(ORACLE))
+
+
+def refresh_tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("refresh_results", ROOT / "tools" / "refresh_results.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def change(card: dict[str, Any], place: str, value: Any) -> dict[str, Any]:
+    changed = copy.deepcopy(card)
+    *way, last = place.split(".")
+    at = changed
+    for key in way:
+        at = at[key]
+    at[last] = value
+    return changed
+
+
+def test_what_was_written_is_read(card: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "rnd.json"
+    path.write_text(json.dumps(card))
+    assert read_card(path) == json.loads(json.dumps(card))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "expected"),
+    [
+        ("format", "other", "format: expected 'lpm-suite-card', got 'other'"),
+        ("suite", 99, "suite: expected 1, got 99"),
+        ("scale", "huge", "scale: expected one of smoke, desk, got 'huge'"),
+        ("name", "a\x1b[31m", "name: expected 1 to 200 printable characters"),
+        ("label", "", "label: expected 1 to 200 printable characters"),
+        ("seeds", [0, 0], "seeds: expected different integers"),
+        ("seeds", [0, True], "seeds: expected different integers"),
+        ("seeds", [0, 1, 2], r"expected 3 numbers, got 2"),
+        ("total", 3, "total: expected an object, got 3"),
+        ("total.value", "1", "total.value: expected a number or null, got '1'"),
+        ("total.value", 0.99, r"total: expected 0\.5000, which follows from its numbers per seed, got 0.99"),
+        ("axes.clean.value", 1.4, r"axes.clean: expected 0\.7500"),
+        ("axes", {}, "axes: expected clean, noisy"),
+        ("families.tv", {"value": 1, "low": 1, "high": 1}, "families: expected some of clean"),
+        ("conditions.car/action.cells", [40, "20"], "expected a number or null, got '20'"),
+        ("conditions.car/action.counts", False, "conditions.car/action.counts: expected True"),
+        ("conditions.moon/clean", {}, "conditions: expected some of car/clean"),
+        ("conditions", {}, "expected all of a world"),
+        ("missing", [], r"missing: expected \['rooms', 'onehot', 'maze', 'task'\]"),
+        ("still_paid", [0.1], "still_paid: expected a number for each of 2 seeds, got 1"),
+    ],
+)
+def test_a_card_that_does_not_hold_is_refused(
+    place: str, value: Any, expected: str, card: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "theirs.json"
+    path.write_text(json.dumps(change(card, place, value)))
+    with pytest.raises(ValueError, match=f"{re.escape(str(path))}: not a card of lpm suite: .*{expected}"):
+        read_card(path)
+
+
+def test_damaged_files_leave_the_rest_of_the_leaderboard(
+    card: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "good.json").write_text(json.dumps(card))
+    (tmp_path / "cut.json").write_text(json.dumps(card)[:100])
+    (tmp_path / "list.json").write_text("[1, 2]")
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    (tmp_path / "nan.json").write_text(json.dumps(card).replace("0.75", "NaN"))
+    cards, warnings = read_cards(tmp_path)
+    assert [one["name"] for one in cards] == ["rnd"]
+    assert len(warnings) == 5
+    assert all(str(tmp_path) in warning and "expected" in warning for warning in warnings)
+
+    tool = refresh_tool()
+    monkeypatch.setattr(tool, "CARDS", tmp_path)
+    page = tool.refreshed("<!-- suite leaderboard -->\n<!-- end --> <!-- suite picture --><!-- end -->", {})
+    assert "| 1 | `rnd` | 0.50 [" in page
+    assert "rooms, onehot, maze, task" in page
+    assert "images/suite.png" in page
+    monkeypatch.setattr(tool, "CARDS", tmp_path / "nowhere")
+    assert tool.NO_RUNS in tool.refreshed("<!-- suite leaderboard --><!-- end -->", {})
+
+
+def test_another_reference_than_the_packages_is_refused(
+    card: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = baselines({"desk": ({"random": whole(RANDOM), "oracle": whole(ORACLE)}, [card])})
+    monkeypatch.setattr(stored, "packaged", lambda: json.loads(json.dumps(content))["scales"])
+    path = tmp_path / "rnd.json"
+    path.write_text(json.dumps(card))
+    assert read_card(path)["name"] == "rnd"
+    assert packaged_cards("desk")[0]["total"] == card["total"]
+    oracle = packaged_references("desk")["oracle"]
+    assert oracle.cells["car", "clean"]["cells"].tolist() == [80, 80]
+    path.write_text(json.dumps(change(card, "conditions.car/clean.oracle.cells", 60)))
+    with pytest.raises(ValueError, match="expected the package's reference, 80 cells, got 60; run without"):
+        read_card(path)
+
+
+def test_ranks_that_do_not_depend_on_the_seeds_are_stable(card: dict[str, Any]) -> None:
+    def with_cells(*cells: float) -> dict[str, Any]:
+        again = copy.deepcopy(card)
+        for numbers in again["conditions"].values():
+            numbers["cells"] = list(cells)
+        return again
+
+    assert stability([with_cells(level, level + 1) for level in (20, 30, 40, 50)]) == pytest.approx(1.0)
+    assert stability([with_cells(level, 80 - level) for level in (20, 30, 45, 50)]) == pytest.approx(-1.0)
+    assert np.isnan(stability([card, card]))
+
+
+def test_whole_cards_come_before_higher_ones_that_lack_worlds(card: dict[str, Any]) -> None:
+    complete = {**card, "name": "whole", "missing": [], "total": {"value": 0.1, "low": 0, "high": 1}}
+    assert [one["name"] for one in in_order([card, complete])] == ["whole", "rnd"]
+
+
+def test_page_and_pictures_hold_what_was_typed_as_text(card: dict[str, Any]) -> None:
+    card = {**card, "label": "<script>alert(1)</script> $x$", "name": "mine"}
+    page = card_page(card, [{**card, "name": "other"}], [])
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert page.count('class="own"') >= 1
+    assert "Not run, and not in the total" in page
+    assert re.search(r"(src|href|url)\W+http", page) is None
+    for picture in (card_png(card, [card]), leaderboard_png([card])):
+        assert picture.startswith(b"\x89PNG")

@@ -1,0 +1,95 @@
+"""Make the leaderboard's files anew from stored runs of `lpm suite`, and say how stable its ranks are.
+
+    python tools/suite_cards.py RUNS…                # folders that `lpm suite --out` wrote
+    python tools/suite_cards.py --pages FOLDER RUNS…  # pages and pictures of the cards as well
+
+It writes a card a bonus to results/suite/, and to lpm/suite/baselines.json what the package carries: the numbers of
+both references and the cards in short. A bonus whose runs do not fill a single world is left out, and said so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lpm.commands.suite import write_card
+from lpm.experiments.experiment import folder_name
+from lpm.experiments.methods import parse_method
+from lpm.files import write_atomic
+from lpm.suite.axes import Runs
+from lpm.suite.card import Card, make_card
+from lpm.suite.run import ARMS, measured
+from lpm.suite.stored import BASELINES, baselines, in_order, read_cards, stability
+from lpm.suite.worlds import REFERENCES, VERSION
+
+ROOT = Path(__file__).resolve().parents[1]
+CARDS = ROOT / "results" / "suite"
+SCALE = "desk"
+
+
+def stored_runs(folders: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:
+    """Method to its results, of this version and scale."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    arms: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(path for folder in folders for path in (folder / "runs").glob("**/seed_*.json")):
+        result = json.loads(path.read_bytes())
+        settings = result["settings"]
+        if settings.get("suite") != VERSION:
+            continue
+        if settings["experiment"] == ARMS:
+            arms.setdefault(path.parent.name, []).append(result)
+        elif settings["scale"] == SCALE:
+            found.setdefault(settings["method"], []).append(result)
+    return {name: [*results, *arms.get(folder_name(name), [])] for name, results in found.items()}
+
+
+def make_cards(results: dict[str, list[dict[str, Any]]]) -> tuple[dict[str, Runs], list[Card]]:
+    """Both references, and a card for everything else."""
+    references = {name: measured(results[name], SCALE) for name in REFERENCES}
+    cards = []
+    for name, own in results.items():
+        if name in REFERENCES:
+            continue
+        try:
+            cards.append(
+                make_card(
+                    name, parse_method(name), SCALE, measured(own, SCALE), references["random"], references["oracle"]
+                )
+            )
+        except ValueError as problem:
+            print(f"{name}: left out: {problem}")
+    return references, in_order(cards)
+
+
+def main(words: list[str] | None = None) -> int:
+    """Write cards and baselines; print the leaderboard and its stability."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, nargs="*", help="folders of `lpm suite`; none: say how stable ranks are")
+    parser.add_argument("--pages", type=Path, help="a folder for the pages and pictures")
+    options = parser.parse_args(words)
+    if options.runs:
+        results = stored_runs(options.runs)
+        references, cards = make_cards(results)
+        for card in cards:
+            text = json.dumps(card, indent=1, allow_nan=False) + "\n"
+            write_atomic(CARDS / f"{folder_name(card['name'])}.json", text.encode())
+            if options.pages:
+                runs = [r for name in (card["name"], *REFERENCES) for r in results[name]]
+                print(f"page: {write_card(options.pages, card, cards, runs)}")
+        content = json.dumps(baselines({SCALE: (references, cards)}), separators=(",", ":"), allow_nan=False) + "\n"
+        write_atomic(ROOT / "lpm" / "suite" / BASELINES, content.encode())
+    cards, warnings = read_cards(CARDS)
+    for warning in warnings:
+        print(f"warning: {warning}")
+    for card in cards:
+        total = card["total"]
+        print(f"{card['label']:24} {total['value']:6.3f} [{total['low']:.3f}, {total['high']:.3f}]  {card['missing']}")
+    print(f"Spearman's correlation of the totals between two disjoint halves of the seeds: {stability(cards):.2f}")
+    return int(bool(warnings))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
