@@ -508,12 +508,16 @@ def one_sweep(number: int, victim: str, seed: int, work: Path) -> dict[str, Any]
     if died and code != 0:
         problems.append(f"the sweep did not go on by itself: {code}")
     kill(*[pid for pid in everyone if victim.startswith("ray") and pid in _alive(everyone)])
-    if code != 0 and start_sweep(out, ray).wait(timeout=900):
-        problems.append("the second start failed")
+    starts = 1
+    while code != 0 and starts < 4:  # on a busy machine Ray itself may fail to start, and says so; then give it again
+        starts += 1
+        code = start_sweep(out, ray).wait(timeout=900)
+    if code != 0:
+        problems.append(f"the last of {starts} starts failed: {code}")
     if results_of(out) != results_of(alone):
         problems.append("results differ")
     problems += [f"left behind: {path.name}" for path in out.rglob(".*")]
-    return {"number": number, "case": "sweep", "deaths": [{"fault": victim}], "problems": problems}
+    return {"number": number, "case": "sweep", "deaths": [{"fault": victim, "starts": starts}], "problems": problems}
 
 
 def _alive(pids: list[int]) -> set[int]:
