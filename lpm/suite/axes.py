@@ -92,8 +92,8 @@ def score(own: Runs, random: Runs, oracle: Runs, scale: str) -> Scores:
     rng = np.random.default_rng(0)
     draws: dict[tuple[str, object], list[float]] = {key: [] for key in value}
     for _ in range(RESAMPLES):
-        again = [runs.picked(rng.integers(len(runs.seeds), size=len(runs.seeds))) for runs in (own, random, oracle)]
-        for key, drawn in measure(*again, cells).items():
+        a, b, c = (runs.picked(rng.integers(len(runs.seeds), size=len(runs.seeds))) for runs in (own, random, oracle))
+        for key, drawn in measure(a, b, c, cells).items():
             draws[key].append(drawn)
 
     def estimates(kind: str) -> dict[object, Estimate]:

@@ -193,8 +193,8 @@ def _check_scores(card: Card) -> None:
     for key, numbers in card["conditions"].items():
         if numbers.get("counts") is not (tuple(key.split("/")) in cells):
             raise ValueError(f"conditions.{key}.counts: expected {not numbers.get('counts')}, from its references")
-    for (kind, name), value in measure(runs_from(card), random, oracle, cells).items():
-        key = "/".join(name) if isinstance(name, tuple) else str(name)
+    for (kind, what), value in measure(runs_from(card), random, oracle, cells).items():
+        key = "/".join(what) if isinstance(what, tuple) else str(what)
         stored = card["total"] if kind == "total" else card[kind].get(key, {"value": None})
         given = math.nan if stored["value"] is None else float(stored["value"])
         if math.isfinite(value) != math.isfinite(given) or (math.isfinite(value) and abs(value - given) > TOLERANCE):
@@ -213,8 +213,8 @@ def _means(card: Card) -> tuple[Runs, Runs]:
 
 
 def _expect(key: str, value: Any, kind: type) -> Any:
-    words = {dict: "an object", list: "a list", str: "a text"}[kind]
     if not isinstance(value, kind):
+        words = {"dict": "an object", "list": "a list", "str": "a text"}[kind.__name__]
         raise ValueError(f"{key}: expected {words}, got {_short(value)}")
     return value
 
