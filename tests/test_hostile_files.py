@@ -29,6 +29,7 @@ from lpm.files import open_regular, parse_json, read_regular
 from lpm.runs import CheckpointError, RunConfig, TrainOptions, train
 from lpm.runs.checkpoint import checkpoints
 from lpm.state_tree import StateError, check_like
+from lpm.suite.stored import read_card
 from lpm.sweeps import Job, load_result
 
 CONFIG = RunConfig(
@@ -342,6 +343,19 @@ def test_report_leaves_out_bad_results(attack: str, tmp_path: Path, capsys: pyte
     if attack not in ("text for a number", "an infinite number"):
         with pytest.raises(ValueError, match=r"seed_0\.json"):
             load_result(job)
+
+
+@pytest.mark.parametrize("attack", [*BAD_RESULTS, "a link", "a pipe"])
+def test_cards_of_the_suite(attack: str, tmp_path: Path) -> None:
+    card = tmp_path / "card.json"
+    if attack == "a link":
+        card.symlink_to("/dev/zero")
+    elif attack == "a pipe":
+        os.mkfifo(card)
+    else:
+        card.write_bytes(BAD_RESULTS[attack])
+    with pytest.raises(ValueError, match=r"card\.json: not a card of lpm suite"):
+        read_card(card)
 
 
 def test_report_follows_no_link_out_of_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

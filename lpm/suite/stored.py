@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from lpm.files import parse_json, read_regular
 from lpm.suite.axes import AXES, Cell, Runs, counted, measure
 from lpm.suite.card import FORMAT, Card
 from lpm.suite.run import METRICS, conditions
@@ -106,11 +107,10 @@ def read_cards(folder: Path) -> tuple[list[Card], list[str]]:
 def read_card(path: Path) -> Card:
     """A card; a ValueError names the file, what was expected and what came."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ValueError(f"expected at most {MOST_BYTES:,} bytes, got {path.stat().st_size:,}")
+        content = read_regular(path, MOST_BYTES)
         try:
-            card = json.loads(path.read_bytes())
-        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as problem:
+            card = parse_json(content)
+        except ValueError as problem:
             raise ValueError(f"expected JSON, got {type(problem).__name__}: {problem}") from None
         check_card(card)
     except (ValueError, OSError) as problem:
