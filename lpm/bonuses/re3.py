@@ -84,6 +84,8 @@ class RE3(IntrinsicReward):
         embedded = rewards.new_zeros(*batch.shape, self.config.features)
         embedded[batch.valid] = in_chunks(lambda obs: self.encoder(self.input(obs)), batch.next_obs[batch.valid])
         seen = batch.valid.any(1)  # a step of nothing but filler is none
+        if not bool(seen.any()):
+            return rewards
         old, old_held = memory.in_order()
         rows = torch.cat([old, embedded[seen]])
         rewards[seen] = self._entropy(rows, torch.cat([old_held, batch.valid[seen]]), len(old), memory.capacity)
@@ -109,7 +111,7 @@ class RE3(IntrinsicReward):
                 by_step[i, :, step - begin].fill_diagonal_(torch.inf)  # itself
             squares = exact_squares(rough.unsqueeze(0), query.unsqueeze(0), others.unsqueeze(0), self.config.neighbours)
             farthest = squares.masked_fill(squares.isinf(), 0).amax(2)
-            results.append(torch.log1p(farthest.sqrt()).view(-1, envs))
+            results.append(torch.log1p(farthest.sqrt()).view(end - start, envs))
         return torch.cat(results)
 
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:

@@ -14,11 +14,11 @@ from gymnasium.envs.registration import register
 _ENTRY_POINTS = {
     "MountainCar": ("lpm.envs.mountain_car:MountainCar", "lpm.envs.mountain_car:MountainCarVector"),
     "NMaze": ("lpm.envs.maze:NMaze", "lpm.envs.maze:NMazeVector"),
+    "NoisyMaze": ("lpm.envs.noisy_maze:make_single", "lpm.envs.noisy_maze:make_noisy_maze"),
     "Atari": ("lpm.envs.atari:Atari", "lpm.envs.atari:make_atari_vector"),
     "LavaCrossing": ("lpm.envs.lava:LavaCrossing", "lpm.envs.lava:LavaCrossingVector"),
     "Rooms": ("lpm.envs.rooms:Rooms", "lpm.envs.rooms:RoomsVector"),
 }
 
-register(id="lpm/NoisyMaze-v0", vector_entry_point="lpm.envs.noisy_maze:make_noisy_maze")
 for _name, (_single, _vector) in _ENTRY_POINTS.items():
     register(id=f"lpm/{_name}-v0", entry_point=_single, vector_entry_point=_vector)

@@ -128,19 +128,23 @@ def _mazes() -> list[EnvEntry]:
         ("maze_action_noise", {"noise": "action"}, "the same with an idle action that shows CIFAR-10", watch),
         ("maze_sticky", release, "the maze as the release runs it: 80x60, sticky actions 0.25, no noise", walk),
     ]
-    return [
-        EnvEntry(
-            name,
-            "lpm/NMaze-v0",
-            settings,
-            what,
-            demo,
-            ("numba",),
-            "maze",
-            paper="MiniWorld",
-        )
+    mazes = [
+        EnvEntry(name, "lpm/NMaze-v0", settings, what, demo, ("numba",), "maze", paper="MiniWorld")
         for name, settings, what, demo in conditions
     ]
+    around = {"part": "a third of the picture random pixels", "small": "a little noise on every pixel"}
+    for noise, what in around.items():
+        entry = EnvEntry(
+            f"maze_{noise}_noise",
+            "lpm/NoisyMaze-v0",
+            {"noise": noise},
+            f"the maze with {what}, always",
+            walk,
+            ("numba",),
+            "maze",
+        )
+        mazes.append(entry)
+    return mazes
 
 
 def _games() -> list[EnvEntry]:

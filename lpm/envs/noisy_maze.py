@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from gymnasium import Env
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from lpm.envs.maze import NMazeVector
-from lpm.envs.noise import NoiseConfig, NoisyVectorEnv
+from lpm.envs.maze import NMaze, NMazeVector
+from lpm.envs.noise import NoiseConfig, NoisyEnv, NoisyVectorEnv
 
 Family = Literal["none", "photographs", "wall", "part", "small", "sticky"]
 _OWN: dict[Family, dict[str, Any]] = {
@@ -38,14 +39,32 @@ def make_noisy_maze(
     render_mode: str | None = None,
 ) -> VectorEnv[Any, Any, Any]:
     """A batch of mazes under one family of noise; `gymnasium.make_vec("lpm/NoisyMaze-v0", ...)` gives this."""
-    if noise not in FAMILIES:
-        raise ValueError(f"noise must be one of {', '.join(FAMILIES)}, got {noise!r}")
+    around = _around(noise, height)
     own = {"width": width, "height": height, "max_steps": max_steps, "threads": threads, **_OWN.get(noise, {})}
     envs = NMazeVector(num_envs, autoreset_mode=autoreset_mode, render_mode=render_mode, **own)
-    if noise == "part":
-        # the lower third: floor, which tells the place least
-        region = ((height - height // 3, height),)
-        return NoisyVectorEnv(envs, NoiseConfig(trigger="always", source="uniform", region=region))
+    return envs if around is None else NoisyVectorEnv(envs, around)
+
+
+def make_single(
+    noise: Family = "none",
+    width: int = 160,
+    height: int = 120,
+    max_steps: int | None = None,
+    render_mode: str | None = None,
+) -> Env[Any, Any]:
+    """One maze under one family of noise; `gymnasium.make("lpm/NoisyMaze-v0", ...)` gives this."""
+    around = _around(noise, height)
+    own = {"width": width, "height": height, "max_steps": max_steps, **_OWN.get(noise, {})}
+    env = NMaze(render_mode=render_mode, **own)
+    return env if around is None else NoisyEnv(env, around)
+
+
+def _around(noise: Family, height: int) -> NoiseConfig | None:
+    """The noise that a wrapper adds; None if the maze has it itself."""
+    if noise not in FAMILIES:
+        raise ValueError(f"noise must be one of {', '.join(FAMILIES)}, got {noise!r}")
+    if noise == "part":  # the lower third: floor, which tells the place least
+        return NoiseConfig(trigger="always", source="uniform", region=((height - height // 3, height),))
     if noise == "small":
-        return NoisyVectorEnv(envs, NoiseConfig(trigger="always", source="gaussian", blend="add", std=SMALL))
-    return envs
+        return NoiseConfig(trigger="always", source="gaussian", blend="add", std=SMALL)
+    return None

@@ -117,6 +117,9 @@ class EpisodicMemory(nn.Module):
             slot = number[:, offset::2][env, step] % self.capacity
             self.rows[env, slot] = rows[step, env].to(self.rows.dtype)
         self.count.copy_(size)
+        # nothing is left of episodes that are over, so that the state is the same however blocks are cut
+        held = torch.arange(self.capacity, device=size.device) < size.unsqueeze(1)
+        self.rows[~held] = 0
 
     def compare(
         self,
@@ -372,7 +375,7 @@ def exact_squares(rough: Tensor, query: Tensor, rows: Tensor, k: int) -> Tensor:
     if k == 0:
         return rough
     least, index = smallest(rough, k)
-    near = rows.gather(1, index.flatten(1).unsqueeze(2).expand(-1, -1, rows.shape[2])).view(*index.shape, -1)
+    near = rows.gather(1, index.flatten(1).unsqueeze(2).expand(-1, -1, rows.shape[2])).view(*index.shape, rows.shape[2])
     squares = (near - query.unsqueeze(2)).square().sum(3)
     return squares.masked_fill(least.isinf(), torch.inf).sort(dim=2).values
 

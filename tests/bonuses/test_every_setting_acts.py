@@ -143,6 +143,7 @@ def test_an_update_draws_only_if_it_makes_gradient_steps(name: str) -> None:
     bonus = lpm.make(name, SPACES["vector"], num_envs=ENVS, rollout_steps=STEPS, **settings_of(name))
     generator = torch.Generator().manual_seed(0)
     before = generator.get_state()
-    bonus.step(random_block(SPACES["vector"], steps=STEPS, envs=ENVS))
-    bonus.update(generator)
+    for _ in range(2):  # an anchored g waits for 32 transitions
+        bonus.step(random_block(SPACES["vector"], steps=STEPS, envs=ENVS))
+        bonus.update(generator)
     assert torch.equal(before, generator.get_state()) == (not bonus.get_extra_state()["optimizers"])

@@ -22,8 +22,15 @@ def write(folder: Path, seed: int, **changes: Any) -> None:
     path.write_text(json.dumps({"format": 1, "settings": settings, "scores": {"coverage": 1.0}}))
 
 
+def experiment(evidence: Any) -> Any:
+    """As much of an experiment as a page needs."""
+    made = SimpleNamespace(evidence=evidence)
+    made.opened = lambda methods: made
+    return made
+
+
 @pytest.fixture(autouse=True)
-def experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+def synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the experiment, its evidence is the synthetic one; that of `lava` cannot be computed."""
 
     def evidence(name: str, results: list[Any]) -> Evidence:
@@ -31,7 +38,7 @@ def experiment(monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyError("visits")
         return mountain_car(methods=2, points=4)
 
-    monkeypatch.setattr(pages, "load_experiment", lambda n: SimpleNamespace(evidence=lambda r: evidence(n, r)))
+    monkeypatch.setattr(pages, "load_experiment", lambda n: experiment(lambda results: evidence(n, results)))
 
 
 def test_writes_a_page_and_says_where(tmp_path, capsys):
@@ -86,7 +93,7 @@ def test_one_unusable_file_is_named_and_does_not_cost_the_experiment(tmp_path, m
             int(result.get("visits", 0))
         return mountain_car(methods=2, points=4)
 
-    monkeypatch.setattr(pages, "load_experiment", lambda n: SimpleNamespace(evidence=evidence))
+    monkeypatch.setattr(pages, "load_experiment", lambda n: experiment(evidence))
     for seed in range(3):
         write(tmp_path, seed)
     bad = tmp_path / "runs" / "lpm" / "seed_1.json"
