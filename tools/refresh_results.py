@@ -190,10 +190,10 @@ def analysis_of(analyses: Mapping[str, Analysis], stem: str) -> Analysis:
 
 
 def bonus_of(method: str) -> str:
-    """The registered name of a method's bonus, as it is typed."""
+    """The registered name of a method's bonus, as it is typed; the method's own where there is none."""
     from lpm.experiments.methods import ALL
 
-    return method if method in ("none", "random") else ALL[method].bonus
+    return method if ALL[method].bonus == "none" else ALL[method].bonus
 
 
 def rounded(mean: float) -> str:

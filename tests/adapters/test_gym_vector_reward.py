@@ -159,10 +159,11 @@ def test_a_reset_in_the_middle_begins_anew_and_makes_no_transition() -> None:
         assert_true_successors(block)
 
 
-def test_save_load_and_go_on_equals_going_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "quick"), [("lpm", {"dynamics_steps": 2, "error_steps": 2}), ("lgn", {"warmup": 16})])
+def test_save_load_and_go_on_equals_going_on(name: str, quick: dict[str, Any], tmp_path: Path) -> None:
     def lpm_envs() -> Any:
         envs = gymnasium.make_vec("lpm/MountainCar-v0", num_envs=3, noise=True, max_episode_steps=20)
-        bonus = lpm.make("lpm", lpm.Spaces.of(envs), num_envs=3, rollout_steps=10, dynamics_steps=2, error_steps=2)
+        bonus = lpm.make(name, lpm.Spaces.of(envs), num_envs=3, rollout_steps=10, **quick)
         return IntrinsicVectorReward(envs, bonus, MixerConfig(weight=0.5))
 
     def go_on(envs: Any, seed: int, steps: int) -> list[Any]:

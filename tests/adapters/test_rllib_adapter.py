@@ -257,7 +257,7 @@ def test_appended_steps_are_paid_nothing_and_cut_chunks_do_not_end() -> None:
     assert not block.terminated.any()
 
 
-@pytest.mark.parametrize("name", ["lpm", "ngu"])
+@pytest.mark.parametrize("name", ["lpm", "ngu", "lgn"])
 def test_save_load_continue_is_as_if_uninterrupted(name: str, tmp_path: Path) -> None:
     mixer = MixerConfig(schedule="linear", clip=3.0)
     algorithm, _ = trained(add_intrinsic(config(), name, mixer, total_steps=1000, seed=5))

@@ -144,13 +144,14 @@ def test_a_buffer_that_saves_memory_pays_nothing_where_it_lost_the_final_observa
     assert sum(map(assert_true_successors, bonus.seen)) > 20
 
 
-@pytest.mark.parametrize("name", ["SAC", "DQN"])
-def test_weight_one_changes_the_policy_and_weight_zero_does_not(name: str) -> None:
+@pytest.mark.parametrize(("name", "bonus"), [("SAC", "lpm"), ("DQN", "lpm"), ("SAC", "lgn_lifelong")])
+def test_weight_one_changes_the_policy_and_weight_zero_does_not(name: str, bonus: str) -> None:
     trained = {}
     for weight in (None, 0.0, 1.0):
         model = off_policy(name, environment(name))
         if weight is not None:
-            IntrinsicReplayBuffer.attach(model, make_bonus("lpm", model, rollout_steps=16), MixerConfig(weight=weight))
+            made = make_bonus(bonus, model, rollout_steps=16, warmup=16)
+            IntrinsicReplayBuffer.attach(model, made, MixerConfig(weight=weight))
         learn(model)
         trained[weight] = parameters(model)
     assert same(trained[None], trained[0.0])

@@ -153,12 +153,13 @@ def test_dict_observations_with_a_chosen_key() -> None:
     assert same(parameters(paid), parameters(mixed))
 
 
-@pytest.mark.parametrize("name", ["PPO", "A2C"])
-def test_weight_one_changes_the_policy_and_weight_zero_does_not(name: str) -> None:
+@pytest.mark.parametrize(("name", "bonus"), [("PPO", "lpm"), ("A2C", "lpm"), ("PPO", "lgn")])
+def test_weight_one_changes_the_policy_and_weight_zero_does_not(name: str, bonus: str) -> None:
     trained = {}
     for weight in (None, 0.0, 1.0):
         model = on_policy(name, envs())
-        callback = None if weight is None else IntrinsicCallback(make_bonus("lpm", model), MixerConfig(weight=weight))
+        made = make_bonus(bonus, model, warmup=16)  # it pays within these few rollouts
+        callback = None if weight is None else IntrinsicCallback(made, MixerConfig(weight=weight))
         learn(model, *([] if callback is None else [callback]), rollouts=3)
         trained[weight] = parameters(model)
     assert same(trained[None], trained[0.0])

@@ -38,9 +38,9 @@ def equal(left: Any, right: Any) -> bool:
     )
 
 
-def intrinsic_of(model: Any) -> Any:
+def intrinsic_of(model: Any, name: str = "lpm") -> Any:
     # of several updates' memory, so that a queue lost on the way would show
-    bonus = make_bonus("lpm", model, rollout_steps=10, seed=3)
+    bonus = make_bonus(name, model, rollout_steps=10, seed=3, warmup=16)
     if isinstance(model, PPO):
         return IntrinsicCallback(bonus, MIXER, update_every=2)
     return IntrinsicReplayBuffer.attach(model, bonus, MIXER)
@@ -53,14 +53,15 @@ def go_on(model: Any, intrinsic: Any, steps: int) -> None:
     model.learn(steps, callback=callback, reset_num_timesteps=False)
 
 
-def test_save_load_and_go_on_equals_going_on_on_policy(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["lpm", "lgn"])
+def test_save_load_and_go_on_equals_going_on_on_policy(name: str, tmp_path: Path) -> None:
     model = on_policy("PPO", envs())
-    intrinsic = intrinsic_of(model)
+    intrinsic = intrinsic_of(model, name)
     model.learn(3 * STEPS * ROWS, callback=intrinsic)
     save(model, intrinsic, tmp_path / "run")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["run.bonus.safetensors", "run.zip"]
     loaded = PPO.load(tmp_path / "run", env=copy.deepcopy(model.env), force_reset=False)
-    again = intrinsic_of(loaded)
+    again = intrinsic_of(loaded, name)
     assert not equal(intrinsic.state_dict(), again.state_dict())
     load_bonus(loaded, again, tmp_path / "run")
     assert equal(intrinsic.state_dict(), again.state_dict())

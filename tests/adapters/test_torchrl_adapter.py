@@ -221,7 +221,7 @@ def test_ppo_with_a_known_bonus_is_ppo_on_an_environment_that_pays_it() -> None:
 
 
 # ---- state ------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", ["lpm", "ngu"])
+@pytest.mark.parametrize("name", ["lpm", "ngu", "lgn"])
 def test_save_load_continue_is_as_if_uninterrupted(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     batches = collect(envs(), steps=16, batches=5)
