@@ -18,6 +18,7 @@ from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Encoder
 from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedLinear
+from lpm.nn.statistics import UNCLIPPED
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,8 @@ class EME(Learner):
         rows = batch.rows()
         assert rows.reward is not None
         assert rows.policy is not None
-        self.experience.observe(batch, reward=rows.reward, policy=rows.policy, terminated=batch.terminated[batch.valid])
+        reward, policy = (value.float().clamp(-UNCLIPPED, UNCLIPPED) for value in (rows.reward, rows.policy))
+        self.experience.observe(batch, reward=reward, policy=policy, terminated=batch.terminated[batch.valid])
 
     def _bonus(self, rows: Prepared) -> Tensor:
         psi, psi_next = self.psi(torch.cat([rows.x, rows.x_next])).chunk(2)

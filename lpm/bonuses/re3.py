@@ -86,6 +86,8 @@ class RE3(IntrinsicReward):
         seen = batch.valid.any(1)  # a step of nothing but filler is none
         if not bool(seen.any()):
             return rewards
+        if not bool(seen.any()):
+            return rewards
         old, old_held = memory.in_order()
         rows = torch.cat([old, embedded[seen]])
         rewards[seen] = self._entropy(rows, torch.cat([old_held, batch.valid[seen]]), len(old), memory.capacity)

@@ -248,7 +248,8 @@ class Spaces:
             if not _all_finite(batch.action):
                 harmless["action"] = torch.where(_like_rows(batch.valid, batch.action), batch.action, 0)
         elif bool(self._outside(batch.action).any()):
-            first = self._action_offset.to(batch.device).view(self.action_shape).to(batch.action.dtype)
+            first = self._action_offset.to(batch.device).expand(len(self.factors)).view(self.action_shape)
+            first = first.to(batch.action.dtype)
             harmless["action"] = torch.where(_like_rows(batch.valid, batch.action), batch.action, first)
         return replace(batch, **harmless) if harmless else batch
 

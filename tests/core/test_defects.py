@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces as gym
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from gymnasium.spaces.utils import flatten_space
 
 import lpm
@@ -284,6 +284,38 @@ def test_spaces_without_numbers_are_refused(observation: tuple[int, ...], action
     name = "observation" if 0 in observation else "action"
     with pytest.raises(ValueError, match=rf"Spaces.{name}: expected at least one number, got shape"):
         Spaces(Box(-1, 1, observation), Box(-1, 1, action))
+
+
+# ---- what the fuzzer found ----------------------------------------------------------------------------------------
+def test_filler_of_several_discrete_factors_may_hold_any_action() -> None:
+    spaces = Spaces(Box(-1, 1, (3,)), MultiDiscrete([3, 2]))
+    block = random_block(spaces, seed=0, filler=True)
+    block.action[~block.valid] = -1
+    assert torch.isfinite(made("lpm", spaces).step(block)).all()
+
+
+def test_a_block_of_filler_before_anything_is_remembered() -> None:
+    for name in LEARNERS:
+        bonus = made(name)
+        bonus.observe(random_block(DISCRETE, seed=0))
+        bonus.update()
+        block = random_block(DISCRETE, seed=1)
+        block.valid.fill_(False)
+        assert not bonus.step(block).any(), name
+        assert torch.isfinite(cycles(bonus)).all(), name
+
+
+def test_rewards_and_policies_near_the_end_of_float32() -> None:
+    bonus = made("eme", VECTOR)
+    block = random_block(VECTOR, seed=0)
+    assert block.reward is not None
+    assert block.policy is not None
+    block.reward.fill_(3e38)
+    block.policy[:, ::2] = -3e38
+    for _ in range(2):
+        bonus.step(block)
+        assert all(torch.isfinite(value) for value in bonus.update().values())
+    assert torch.isfinite(cycles(bonus)).all()
 
 
 # ---- 14: first contact --------------------------------------------------------------------------------------------
