@@ -249,8 +249,8 @@ class Spaces:
                 harmless["action"] = torch.where(_like_rows(batch.valid, batch.action), batch.action, 0)
         elif bool(self._outside(batch.action).any()):
             first = self._action_offset.to(batch.device).expand(len(self.factors)).view(self.action_shape)
-            first = first.to(batch.action.dtype)
-            harmless["action"] = torch.where(_like_rows(batch.valid, batch.action), batch.action, first)
+            # as int64: the first action may be negative, where the block's own dtype is not
+            harmless["action"] = torch.where(_like_rows(batch.valid, batch.action), batch.action.long(), first)
         return replace(batch, **harmless) if harmless else batch
 
     def _check_action(self, action: Tensor, valid: Tensor) -> None:

@@ -34,7 +34,6 @@ class ObservationInput(nn.Module):
         self.channels_last = spaces.channels_last
         self.clip = clip
         self.low, self.span = 0.0, 1.0
-        self.bounded = spaces.bounded_image
         if spaces.bounded_image:
             box: Any = spaces.observation
             self.low = float(box.low.min())
@@ -71,7 +70,7 @@ class ObservationInput(nn.Module):
             return self._laid_out(obs).float().sub_(mean).div_(std).clamp_(-clip, clip)
         x = self.raw(obs)
         if self.moments is None:
-            return x if self.bounded else x.clamp(-UNCLIPPED, UNCLIPPED)
+            return x if obs.dtype == torch.uint8 else x.clamp(-UNCLIPPED, UNCLIPPED)  # bounds may be broken
         return self.moments.normalise(x, self.clip)
 
     @property

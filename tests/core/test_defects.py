@@ -3,6 +3,7 @@
 import copy
 import multiprocessing
 import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -292,6 +293,26 @@ def test_filler_of_several_discrete_factors_may_hold_any_action() -> None:
     block = random_block(spaces, seed=0, filler=True)
     block.action[~block.valid] = -1
     assert torch.isfinite(made("lpm", spaces).step(block)).all()
+
+
+def test_filler_in_a_dtype_that_lacks_the_first_action() -> None:
+    spaces = Spaces(Box(-1, 1, (3,)), Discrete(3, start=-1))
+    block = random_block(spaces, seed=0, filler=True)
+    block = replace(block, action=block.action.clamp_min(0).to(torch.uint8))
+    block.action[~block.valid] = 100
+    assert torch.isfinite(made("lpm", spaces).step(block)).all()
+
+
+def test_float_images_beyond_their_bounds() -> None:
+    spaces = Spaces(Box(0, 1, (2, 6, 6)), Discrete(2))
+    for name in ("forward_error", "lpm", "rnd"):
+        bonus = made(name, spaces)
+        cycles(bonus)
+        block = random_block(spaces, seed=9)
+        block.next_obs[3, 1, 0, 2] = 1e25
+        assert torch.isfinite(bonus.step(block)).all()
+        bonus.update()
+        assert torch.isfinite(cycles(bonus)).all()
 
 
 def test_a_block_of_filler_before_anything_is_remembered() -> None:
