@@ -89,6 +89,8 @@ def words(card: Mapping[str, Any]) -> str:
     if value["task"] is not None:
         said.append(f"In the task it gets {_percent(value['task'])} of the oracle's success.")
     said.append(f"A run takes {card['cost']:.2f} times as long as without a bonus.")
+    if card["scale"] == "smoke":
+        said.append("At the smoke scale runs are too short for any of this: it shows that everything runs.")
     if card["missing"]:
         names = ", ".join(WORLDS[world].label for world in card["missing"])
         said.append(f"Not run, and not in the total: {names}.")
@@ -139,7 +141,12 @@ def shown(estimate: Mapping[str, Any]) -> str:
     """A number with its interval."""
     if estimate["value"] is None:
         return "–"
-    return f"{estimate['value']:.2f} [{estimate['low']:.2f}, {estimate['high']:.2f}]"
+    return f"{hundredths(estimate['value'])} [{hundredths(estimate['low'])}, {hundredths(estimate['high'])}]"
+
+
+def hundredths(value: float | None) -> str:
+    """Two digits after the point; never -0.00."""
+    return "–" if value is None else f"{round(value, 2) + 0.0:.2f}"
 
 
 def _references(runs: Runs, cell: tuple[str, str]) -> dict[str, Any]:
