@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lpm.core.check import IntrinsicCheckError, check_intrinsic
-from lpm.core.registry import make
+from lpm.core.registry import configure, make
 from lpm.experiments import two_arms
 from lpm.experiments.experiment import Method, folder_name
 from lpm.experiments.methods import parse_method
@@ -32,7 +32,11 @@ def conditions(scale: str) -> list[Cell]:
 
 
 def check(name: str, method: Method) -> None:
-    """Hold the bonus against the contract before anything is run; a ValueError names the rule that it breaks."""
+    """Hold the bonus against the contract before anything is run; a ValueError names the rule that it breaks.
+
+    A bonus or a field that does not exist breaks no rule, and is said so in words of its own.
+    """
+    configure(method.bonus, **method.fields)
     try:
         check_intrinsic(partial(make, method.bonus, **method.fields))
     except IntrinsicCheckError as problem:
