@@ -1,6 +1,6 @@
 """The worlds of the suite and their conditions: what is run, at each scale, for every bonus alike.
 
-Decided once, on the two references and nothing else: in every world uniform random actions stay below half of what the
+Decided once, on the two references (the maze's wall on RND and ICM too): in every world uniform random actions stay below half of what the
 oracle reaches. The agent is that of MountainCar's table; bonuses have their library defaults in every world.
 """
 
