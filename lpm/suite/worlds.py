@@ -1,7 +1,8 @@
 """The worlds of the suite and their conditions: what is run, at each scale, for every bonus alike.
 
-Decided once, on the two references (the maze's wall on RND and ICM too): in every world uniform random actions stay below half of what the
-oracle reaches. The agent is that of MountainCar's table; bonuses have their library defaults in every world.
+Decided once, on the two references (the maze's wall on RND and ICM too): without noise uniform random actions stay
+below half of what the oracle reaches. The agent is that of MountainCar's table; bonuses have their library defaults in
+every world.
 """
 
 from __future__ import annotations

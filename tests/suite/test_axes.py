@@ -10,7 +10,7 @@ from lpm.suite import axes
 from lpm.suite.axes import AXES, Cell, Runs, counted, measure, score
 from lpm.suite.card import make_card, words
 from lpm.suite.run import METRICS, conditions, measured, still_paid
-from lpm.suite.worlds import GRID, WORLDS, score_maze
+from lpm.suite.worlds import GRID, LABELS, WORLDS, score_maze
 from lpm.suite.worlds import score as score_run
 
 NOTHING = {"noise_share": 0.0, "success": 0.0, "first_visits": 0.0}
@@ -163,6 +163,18 @@ def test_still_paid_by_hand() -> None:
     assert still_paid({"learnable": [0.0, 2.0], "noise": [0.0, 1.0] + [0.5] * 10}) == pytest.approx(0.25)
     assert still_paid({"learnable": [0.0], "noise": [0.0]}) == 0.0
     assert still_paid({"learnable": [1.0], "noise": [-1.0] * 10}) == 0.0
+
+
+def test_every_family_of_noise_is_run_on_numbers_and_where_it_fits_on_pixels() -> None:
+    """The ten families that the suite promises, by the names of their conditions."""
+    vector = {condition for world, condition in conditions("desk") if world in ("car", "rooms", "onehot")}
+    pixels = {condition for world, condition in conditions("desk") if world == "maze"}
+    promised = {"action", "photographs", "wall", "video", "sequence", "half", "small", "place", "sticky", "room"}
+    assert promised <= vector
+    assert pixels == {"clean", "photographs", "wall", "part", "small", "sticky"}
+    assert {condition for _, condition in conditions("desk")} == set(LABELS)
+    for world in WORLDS.values():
+        assert set(world.watched) <= set(world.experiment.conditions)
 
 
 def test_every_condition_has_words_and_every_metric_a_column() -> None:
