@@ -16,6 +16,7 @@ from lpm.experiments import two_arms
 from lpm.experiments.experiment import Method, folder_name
 from lpm.experiments.methods import parse_method
 from lpm.experiments.training import run_training
+from lpm.runs.machine import machine
 from lpm.suite.axes import Cell, Floats, Runs
 from lpm.suite.worlds import VERSION, WORLDS
 from lpm.sweeps import Job, Result, Tick
@@ -63,8 +64,9 @@ def jobs_of(name: str, scale: str, seeds: Sequence[int], out: Path, worlds: Sequ
 
 
 def run_job(task: Any, tick: Tick, scratch: Path) -> Result:
-    """Do one of them."""
-    return two_arms.run_job(task, tick, scratch) if isinstance(task, dict) else run_training(task, tick, scratch)
+    """Do one of them, and say what it ran on."""
+    done = two_arms.run_job(task, tick, scratch) if isinstance(task, dict) else run_training(task, tick, scratch)
+    return {**done, "machine": machine()}
 
 
 def measured(results: Sequence[Result], scale: str) -> Runs:

@@ -142,3 +142,4 @@ def test_a_package_outside_the_repository_gets_its_card(
     assert "MyBonus, scale=2.0" in capsys.readouterr().out
     per_seed = json.loads((outside / "out" / "runs" / "car" / "clean" / stem / "seed_0.json").read_bytes())
     assert per_seed["versions"]["torch"]
+    assert per_seed["machine"]["cores"]
