@@ -123,6 +123,27 @@ def test_a_card_says_which_worlds_are_missing_and_what_is_lost(monkeypatch: pyte
     assert "loses part of it to noise action (67 %)" in said
     assert "Not run, and not in the total: Rooms, one-hot, Maze, pixels." in said
     assert card["cost"] == 2.0
+    assert "It avoids 75 % of the steps on noise that the oracle avoids. After learning it still pays 25 %" in said
+    assert "In the task it gets 75 % of the oracle's success." in said
+    assert "smoke" not in said
+
+
+@pytest.mark.parametrize(
+    ("focus", "task", "says"),
+    [
+        (-0.03, -0.001, "spends as many steps on noise as random actions do. After learning it still pays 25 % of its"),
+        (-0.3, 0.02, "spends more steps on noise than random actions do"),
+        (1.4, 0.0, "avoids 100 % of the steps on noise that the oracle avoids"),
+    ],
+)
+def test_words_at_the_ends_of_the_scale(focus: float, task: float, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(axes, "RESAMPLES", 2)
+    card = make_card("rnd", parse_method("rnd"), "smoke", OWN, RANDOM, ORACLE)
+    card["axes"]["focus"]["value"], card["axes"]["task"]["value"] = focus, task
+    said = words(card)
+    assert says in said
+    assert "In the task it does no better than random actions." in said
+    assert "At the smoke scale runs are too short for any of this" in said
 
 
 def test_a_world_counts_once_all_of_its_conditions_are_there() -> None:
