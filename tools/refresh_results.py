@@ -8,7 +8,8 @@ Marked places, in README.md and in every page under docs/, EXPERIMENT as `mounta
     <!-- table NAME -->…<!-- end -->                                 the table exported as NAME.md
     <!-- means EXPERIMENT METRIC METHOD… -->…<!-- end -->            short: mean over seeds, methods × conditions
     <!-- spread EXPERIMENT METRIC METHOD… -->…<!-- end -->           the same with ± std [95 % interval]
-    <!-- number EXPERIMENT CONDITION METRIC METHOD -->…<!-- end -->  one mean, inside a sentence
+    <!-- number EXPERIMENT CONDITION METRIC METHOD -->…<!-- end -->  one mean, inside a sentence; with `std` after
+                                                                     the method, mean ± std
     <!-- sb3 table -->…<!-- end -->                                  results/sb3, a row a learner and bonus
     <!-- sb3 ALGORITHM BONUS METRIC -->…<!-- end -->                 one mean of it: cells, noise or return
     <!-- stored NAME -->…<!-- end -->                                results/benchmarks/NAME.json: columns and rows
@@ -81,7 +82,7 @@ def refreshed(text: str, analyses: Mapping[str, Analysis]) -> str:
         kind, words = match[1], match[2].split()
         opening = match[0][: match[0].index("-->") + 3]
         if kind == "number":
-            return f"{opening}{mean_of(analyses, *words)}<!-- end -->"
+            return f"{opening}{(within if words[4:] == ['std'] else mean_of)(analyses, *words[:4])}<!-- end -->"
         if kind == "sb3" and words != ["table"]:
             return f"{opening}{sb3_mean(*words)}<!-- end -->"
         if kind == "table":
@@ -156,6 +157,11 @@ def mean_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric:
     return NOT_RUN if summary is None else rounded(summary.mean)
 
 
+def within(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> str:
+    """Mean ± standard deviation; a dash if there are no runs."""
+    return spread_of(analyses, stem, condition, metric, method).partition(" [")[0]
+
+
 def spread_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> str:
     """Mean ± standard deviation [95 % bootstrap interval of the mean]; a dash if there are no runs."""
     summary = summary_of(analyses, stem, condition, metric, method)
@@ -198,7 +204,7 @@ def bonus_of(method: str) -> str:
 
 def rounded(mean: float) -> str:
     """As a mean is shown: an integer, or two digits if it is small."""
-    return f"{mean:,.0f}" if abs(mean) >= 10 else f"{mean:.2g}"
+    return (f"{mean:,.0f}" if abs(mean) >= 10 else f"{mean:.2g}").replace("-", "−", 1)
 
 
 def stored(name: str) -> str:
