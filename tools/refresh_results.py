@@ -14,7 +14,8 @@ Marked places, in README.md and in every page under docs/, EXPERIMENT as `mounta
     <!-- sb3 ALGORITHM BONUS METRIC -->…<!-- end -->                 one mean of it: cells, noise or return
     <!-- stored NAME -->…<!-- end -->                                results/benchmarks/NAME.json: columns and rows
     <!-- kills REPORT -->…<!-- end -->                               what a campaign of kills found
-    <!-- verdicts WHAT -->…<!-- end -->                              summary, cost, or an experiment: its claims judged
+    <!-- verdicts WHAT -->…<!-- end -->                              summary, cost, or an experiment: its claims judged;
+                                                                     `sentence`: the summary inside a paragraph
     <!-- suite WHAT -->…<!-- end -->                                 picture, leaderboard, references or stability
 
 A run that is not in `results/` is shown as a dash, a table without any by a sentence.
@@ -83,6 +84,8 @@ def refreshed(text: str, analyses: Mapping[str, Analysis]) -> str:
         opening = match[0][: match[0].index("-->") + 3]
         if kind == "number":
             return f"{opening}{(within if words[4:] == ['std'] else mean_of)(analyses, *words[:4])}<!-- end -->"
+        if (kind, *words) == ("verdicts", "sentence"):
+            return f"{opening}{summary(list(analyses.values())).strip()}<!-- end -->"
         if kind == "sb3" and words != ["table"]:
             return f"{opening}{sb3_mean(*words)}<!-- end -->"
         if kind == "table":
@@ -399,7 +402,7 @@ def draw_front(analysis: Analysis, path: Path) -> None:
     from matplotlib import pyplot
 
     data, styles = front_data(analysis), looks(analysis.methods)
-    figure, axis = pyplot.subplots(figsize=(8.6, 0.36 * len(data) + 1.5))
+    figure, axis = pyplot.subplots(figsize=(6.9, 0.33 * len(data) + 1.4))  # read on a phone too: few inches, large words
     for row, (method, (clean, noisy)) in enumerate(data.items()):
         ours = method == RECOMMENDED
         colour = styles[method].colour if ours else "#5b6770"
@@ -410,22 +413,22 @@ def draw_front(analysis: Analysis, path: Path) -> None:
         )
         axis.scatter([noisy], [row], s=size, color=colour, zorder=4)
         axis.text(min(clean, noisy) - (2.2 if ours else 1.6), row, f"{noisy:.0f}", ha="right", va="center",
-                  color=colour, fontsize=13 if ours else 9.5, fontweight="bold" if ours else "normal")  # fmt: skip
+                  color=colour, fontsize=14 if ours else 11, fontweight="bold" if ours else "normal")  # fmt: skip
     axis.set_yticks(range(len(data)), [analysis.methods[method] for method in data])
     for tick, method in zip(axis.get_yticklabels(), data, strict=True):
         ours = method == RECOMMENDED
         tick.set(color=styles[method].colour if ours else "#333333", fontweight="bold" if ours else "normal")
-        tick.set_fontsize(13 if ours else 10)
+        tick.set_fontsize(14 if ours else 11.5)
     axis.set(xlim=(10, 100), ylim=(len(data) - 0.4, -0.8), xlabel="bins of position and velocity visited, of 100")
     axis.spines[["top", "right", "left"]].set_visible(False)
     axis.tick_params(axis="y", length=0)
     axis.grid(axis="x", color="#e6e6e6", linewidth=0.8)
     axis.set_axisbelow(True)
     seeds = max(cell.summary.n for cell in analysis.cells.values())
-    title = "What a noisy TV costs: MountainCar, from no noise (○) to noise (●)"
-    axis.set_title(f"{title}, {seeds} seeds", loc="left", fontsize=12, fontweight="bold", x=-0.2)
+    title = f"What a noisy TV costs: MountainCar, {seeds} seeds\nfrom no noise (○) to noise (●)"
+    figure.suptitle(title, x=0.02, ha="left", fontsize=13, fontweight="bold")
     figure.tight_layout()
-    figure.savefig(path, dpi=150, facecolor="white", metadata={"Description": json.dumps(data), "Software": None})
+    figure.savefig(path, dpi=130, facecolor="white", metadata={"Description": json.dumps(data), "Software": None})
     pyplot.close(figure)
 
 
