@@ -402,7 +402,7 @@ def draw_front(analysis: Analysis, path: Path) -> None:
     from matplotlib import pyplot
 
     data, styles = front_data(analysis), looks(analysis.methods)
-    figure, axis = pyplot.subplots(figsize=(6.9, 0.33 * len(data) + 1.4))  # read on a phone too: few inches, large words
+    figure, axis = pyplot.subplots(figsize=(6.9, 0.33 * len(data) + 1.4))  # for a phone too: few inches, large words
     for row, (method, (clean, noisy)) in enumerate(data.items()):
         ours = method == RECOMMENDED
         colour = styles[method].colour if ours else "#5b6770"
