@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -22,10 +23,25 @@ COMMANDS = {
     "doctor": "versions, threads, devices, data, and what is missing",
 }
 
+READER_GONE = 141
+"""Exit status when `| head` has seen enough, as shells have it."""
+
 
 def main(args: Sequence[str] | None = None) -> int:
     """Entry point of the console script; returns the exit status."""
     words = list(sys.argv[1:] if args is None else args)
+    try:
+        status = _answer(words)
+        sys.stdout.flush()  # here, where it can still be told that nobody reads any more
+        return status
+    except BrokenPipeError:
+        if not _reader_is_gone():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains while it ends
+        return READER_GONE
+
+
+def _answer(words: Sequence[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(_help())
         return 0
@@ -38,20 +54,31 @@ def main(args: Sequence[str] | None = None) -> int:
     if command not in COMMANDS:
         print(f"lpm: unknown command {command!r}{suggest(command, COMMANDS)}", file=sys.stderr)
         return 2
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # `my_envs:Corridor-v0` beside my_envs.py; last, so that it hides no package
     try:
+        if os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())  # `my_envs:Corridor-v0` beside my_envs.py; last, so that it hides no package
         status: int = import_module(f"lpm.commands.{command}").run(words[1:])
         return status
     except KeyboardInterrupt:
         print(f"\nlpm {command}: interrupted", file=sys.stderr)
         return 130  # as shells have it
     except Exception as problem:
+        if isinstance(problem, BrokenPipeError) and _reader_is_gone():
+            raise
         line = _one_line(problem)
         if line is None:
             raise
         print(f"lpm {command}: {line}", file=sys.stderr)
         return 1
+
+
+def _reader_is_gone() -> bool:
+    """Whether what is printed goes into a pipe whose other end was closed, as `| head` does."""
+    if not hasattr(select, "poll"):
+        return True
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), select.POLLOUT)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _one_line(problem: Exception) -> str | None:

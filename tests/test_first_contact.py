@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -253,6 +254,33 @@ def test_ctrl_c_at_start_up_is_one_line(
     monkeypatch.setattr("lpm.cli.import_module", interrupted)
     assert main([command]) == 130
     assert capsys.readouterr().err == f"\nlpm {command}: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "unbuffered"), [([], ""), (["train", "--help"], ""), (["train", "--help"], "1"), (["bonuses"], "1")]
+)
+def test_a_reader_that_has_seen_enough_is_no_error(words: list[str], unbuffered: str) -> None:
+    """`lpm train --help | head`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    command = [sys.executable, "-m", "lpm", *words]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_another_broken_pipe_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def broken(_: str) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("lpm.cli.import_module", broken)
+    with (tmp_path / "out").open("w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        assert main(["train"]) == 1
+    assert capfd.readouterr().err == "lpm train: [Errno 32] Broken pipe\n"
 
 
 def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,14 @@ Marked places, in README.md and in every page under docs/, EXPERIMENT as `mounta
     <!-- table NAME -->…<!-- end -->                                 the table exported as NAME.md
     <!-- means EXPERIMENT METRIC METHOD… -->…<!-- end -->            short: mean over seeds, methods × conditions
     <!-- spread EXPERIMENT METRIC METHOD… -->…<!-- end -->           the same with ± std [95 % interval]
-    <!-- number EXPERIMENT CONDITION METRIC METHOD -->…<!-- end -->  one mean, inside a sentence
+    <!-- number EXPERIMENT CONDITION METRIC METHOD -->…<!-- end -->  one mean, inside a sentence; with `std` after
+                                                                     the method, mean ± std
     <!-- sb3 table -->…<!-- end -->                                  results/sb3, a row a learner and bonus
     <!-- sb3 ALGORITHM BONUS METRIC -->…<!-- end -->                 one mean of it: cells, noise or return
     <!-- stored NAME -->…<!-- end -->                                results/benchmarks/NAME.json: columns and rows
     <!-- kills REPORT -->…<!-- end -->                               what a campaign of kills found
-    <!-- verdicts WHAT -->…<!-- end -->                              summary, cost, or an experiment: its claims judged
+    <!-- verdicts WHAT -->…<!-- end -->                              summary, cost, or an experiment: its claims judged;
+                                                                     `sentence`: the summary inside a paragraph
     <!-- suite WHAT -->…<!-- end -->                                 picture, leaderboard, references, ends or stability
 
 A run that is not in `results/` is shown as a dash, a table without any by a sentence.
@@ -81,7 +83,9 @@ def refreshed(text: str, analyses: Mapping[str, Analysis]) -> str:
         kind, words = match[1], match[2].split()
         opening = match[0][: match[0].index("-->") + 3]
         if kind == "number":
-            return f"{opening}{mean_of(analyses, *words)}<!-- end -->"
+            return f"{opening}{(within if words[4:] == ['std'] else mean_of)(analyses, *words[:4])}<!-- end -->"
+        if (kind, *words) == ("verdicts", "sentence"):
+            return f"{opening}{summary(list(analyses.values())).strip()}<!-- end -->"
         if kind == "sb3" and words != ["table"]:
             return f"{opening}{sb3_mean(*words)}<!-- end -->"
         if kind == "table":
@@ -156,6 +160,11 @@ def mean_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric:
     return NOT_RUN if summary is None else rounded(summary.mean)
 
 
+def within(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> str:
+    """Mean ± standard deviation; a dash if there are no runs."""
+    return spread_of(analyses, stem, condition, metric, method).partition(" [")[0]
+
+
 def spread_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> str:
     """Mean ± standard deviation [95 % bootstrap interval of the mean]; a dash if there are no runs."""
     summary = summary_of(analyses, stem, condition, metric, method)
@@ -198,7 +207,7 @@ def bonus_of(method: str) -> str:
 
 def rounded(mean: float) -> str:
     """As a mean is shown: an integer, or two digits if it is small."""
-    return f"{mean:,.0f}" if abs(mean) >= 10 else f"{mean:.2g}"
+    return (f"{mean:,.0f}" if abs(mean) >= 10 else f"{mean:.2g}").replace("-", "−", 1)
 
 
 def stored(name: str) -> str:
@@ -413,7 +422,7 @@ def draw_front(analysis: Analysis, path: Path) -> None:
     from matplotlib import pyplot
 
     data, styles = front_data(analysis), looks(analysis.methods)
-    figure, axis = pyplot.subplots(figsize=(8.6, 0.36 * len(data) + 1.5))
+    figure, axis = pyplot.subplots(figsize=(6.9, 0.33 * len(data) + 1.4))  # for a phone too: few inches, large words
     for row, (method, (clean, noisy)) in enumerate(data.items()):
         ours = method == RECOMMENDED
         colour = styles[method].colour if ours else "#5b6770"
@@ -424,22 +433,22 @@ def draw_front(analysis: Analysis, path: Path) -> None:
         )
         axis.scatter([noisy], [row], s=size, color=colour, zorder=4)
         axis.text(min(clean, noisy) - (2.2 if ours else 1.6), row, f"{noisy:.0f}", ha="right", va="center",
-                  color=colour, fontsize=13 if ours else 9.5, fontweight="bold" if ours else "normal")  # fmt: skip
+                  color=colour, fontsize=14 if ours else 11, fontweight="bold" if ours else "normal")  # fmt: skip
     axis.set_yticks(range(len(data)), [analysis.methods[method] for method in data])
     for tick, method in zip(axis.get_yticklabels(), data, strict=True):
         ours = method == RECOMMENDED
         tick.set(color=styles[method].colour if ours else "#333333", fontweight="bold" if ours else "normal")
-        tick.set_fontsize(13 if ours else 10)
+        tick.set_fontsize(14 if ours else 11.5)
     axis.set(xlim=(10, 100), ylim=(len(data) - 0.4, -0.8), xlabel="bins of position and velocity visited, of 100")
     axis.spines[["top", "right", "left"]].set_visible(False)
     axis.tick_params(axis="y", length=0)
     axis.grid(axis="x", color="#e6e6e6", linewidth=0.8)
     axis.set_axisbelow(True)
     seeds = max(cell.summary.n for cell in analysis.cells.values())
-    title = "What a noisy TV costs: MountainCar, from no noise (○) to noise (●)"
-    axis.set_title(f"{title}, {seeds} seeds", loc="left", fontsize=12, fontweight="bold", x=-0.2)
+    title = f"What a noisy TV costs: MountainCar, {seeds} seeds\nfrom no noise (○) to noise (●)"
+    figure.suptitle(title, x=0.02, ha="left", fontsize=13, fontweight="bold")
     figure.tight_layout()
-    figure.savefig(path, dpi=150, facecolor="white", metadata={"Description": json.dumps(data), "Software": None})
+    figure.savefig(path, dpi=130, facecolor="white", metadata={"Description": json.dumps(data), "Software": None})
     pyplot.close(figure)
 
 

@@ -13,10 +13,10 @@ from lpm.commands.terminal import parse, terminal
 
 @dataclass(frozen=True)
 class Report:
-    """Make one self-contained page of all results in the given folders: the paper's numbers beside ours."""
+    """Make one self-contained page of all runs in the given folders: who leads, the paper's numbers beside ours."""
 
     folders: tyro.conf.Positional[tuple[Path, ...]]
-    """Folders with results of `lpm reproduce`, or folders of such folders."""
+    """Folders with results of `lpm reproduce` or runs of `lpm train`, or folders of such folders."""
     out: Path = Path("report.html")
     """The page."""
     figures: Path | None = None
@@ -29,6 +29,7 @@ def run(args: Sequence[str]) -> int:
     if not options.folders:
         raise ValueError("expected at least one folder with results, got none")
     from lpm.report.pages import write_pages
+    from lpm.report.ranking import rank
 
     console = terminal()
     with console.status("reading and drawing"):
@@ -39,11 +40,17 @@ def run(args: Sequence[str]) -> int:
         console.print("nothing to show: no result could be read", style="red")
         return 1
     for analysis in written.analyses:
-        numbers, claims = (
-            ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items())) or "none to compare"
-            for counts in (analysis.verdicts, analysis.claim_verdicts)
+        found = {"numbers": analysis.verdicts, "claims": analysis.claim_verdicts}
+        told = "; ".join(
+            f"{what}: {', '.join(f'{n} {verdict}' for verdict, n in sorted(counts.items()))}"
+            for what, counts in found.items()
+            if counts
         )
-        console.print(f"{analysis.evidence.name} ({analysis.evidence.scale}): numbers: {numbers}; claims: {claims}")
+        scale = f" ({analysis.evidence.scale})" if analysis.evidence.scale else ""
+        console.print(f"{analysis.evidence.name}{scale}: {told or 'nothing in the paper to compare with'}")
+    ranking = rank(written.analyses)
+    if ranking is not None:
+        console.print(ranking.sentence, style="bold")
     if written.figures:
         console.print(f"Figures and tables: {options.figures} ({len(written.figures)} files)")
     console.print(f"Page: {written.page} ({written.size / 1e6:.1f} MB)")

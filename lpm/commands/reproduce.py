@@ -82,7 +82,7 @@ def reproduce(options: Reproduce, out: Path) -> int:
     pages = write_pages([out], out, failures, at_hand=results)
     for evidence in pages.evidence:
         print_main_table(console, evidence)
-        if evidence.unfinished:
+        if evidence.unfinished and not (options.methods or options.conditions or options.seeds):  # a part as asked for
             console.print(evidence.unfinished, style="yellow", markup=False)
     ranking = rank(pages.analyses)
     for line in in_words(ranking) if ranking else ():

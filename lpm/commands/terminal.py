@@ -22,13 +22,19 @@ def parse(options: type[Options], args: Sequence[str]) -> Options:
     return tyro.cli(options, args=args, prog=f"lpm {options.__name__.lower()}")
 
 
+class _Terminal(Console):
+    def on_broken_pipe(self) -> None:
+        """`lpm.cli` ends the command, as it does where no console prints."""
+        raise BrokenPipeError("nobody reads what is printed")
+
+
 def terminal() -> Console:
     """A console that prints text as it is.
 
     What a user typed is never read as markup, and no line is broken: a path or a call that is cut in two cannot be
     copied. Colours are given as `style`.
     """
-    return Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
+    return _Terminal(markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def print_table(console: Console, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

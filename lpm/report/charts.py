@@ -14,7 +14,7 @@ import numpy as np
 from lpm.experiments.evidence import Heatmap
 from lpm.report.analysis import POINTS, THRESHOLDS, Analysis, Band, Cell, spread
 from lpm.report.families import RECOMMENDED, Look
-from lpm.report.ranking import Ranking
+from lpm.report.ranking import Ranking, shown
 from lpm.report.statistics import Floats
 
 KINDS = {
@@ -99,14 +99,17 @@ class Payload:
         return len(self.heat) - 1
 
     def bars(self, ranking: Ranking, alt: str) -> int:
-        """The score of every ranked method, best first."""
+        """Every ranked method, best first: its score, or what it reached in the only task."""
         rows = []
         for place in ranking.places:
-            interval = place.score.interval
+            reached = ranking.only.means[place.method] if ranking.only else place.score
+            interval = reached.interval
             ends = (None, None) if interval is None else (_round(interval.low), _round(interval.high))
-            row = {"m": place.method, "mean": _round(place.score.value), "lo": ends[0], "hi": ends[1], "seeds": []}
-            rows.append({**row, "paper": None, "std": None, "kind": "none", "tasks": place.tasks})
-        return self._chart({"alt": alt, "rows": rows, "bars": True})
+            row = {"m": place.method, "mean": _round(reached.value), "lo": ends[0], "hi": ends[1], "seeds": []}
+            count = ranking.only.seeds[place.method] if ranking.only else place.tasks
+            text = shown(reached.value) if ranking.only else f"{reached.value:.2f}"
+            rows.append({**row, "paper": None, "std": None, "kind": "none", "count": count, "text": text})
+        return self._chart({"alt": alt, "rows": rows, "bars": "mean" if ranking.only else "score"})
 
     def json(self, methods: Mapping[str, Look]) -> str:
         """Everything, safe inside a script element: no `<` is left that could end it."""

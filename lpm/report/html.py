@@ -18,7 +18,7 @@ from lpm.files import write_atomic
 from lpm.report.analysis import CLAIM_RULE, POINTS, VERDICT_RULE, Analysis
 from lpm.report.charts import KINDS, Payload, log_range, shrink, usable
 from lpm.report.families import FAMILIES, colours_css, family_of, looks
-from lpm.report.ranking import RULE, in_focus, rank, reasons
+from lpm.report.ranking import RULE, RULE_OF_ONE, in_focus, rank, reasons
 from lpm.report.tables import chart, chip, claims, fold, framed, heads, overall, panes, ranked, scores, table_cell
 from lpm.report.text import count_of, decimals, flatten, number
 from lpm.report.verdicts import claims_once, numbers_once
@@ -28,6 +28,8 @@ LEAD = (
     "Learning Progress Monitoring and the methods it is compared with, run again: every table and figure of the paper "
     "that was run, the paper's numbers beside ours, with intervals over seeds."
 )
+OWN_LEAD = "Runs side by side, with intervals over seeds."
+"""Where the paper has nothing to compare with."""
 
 PAGE_POINTS = 100_000
 """Points of all curves together; about 20 bytes each."""
@@ -41,10 +43,12 @@ def page(analyses: Sequence[Analysis], warnings: Sequence[str] = (), title: str 
     payload = Payload(points=max(20, min(POINTS, PAGE_POINTS // max(curves, 1))))
     first = _ranking(analyses, payload)
     sections = "".join(section(analysis, payload) for analysis in analyses)
-    places = {**({"ranking": "Ranking"} if first else {}), "summary": "The paper"}
+    paper = not analyses or any(a.verdicts or a.claims for a in analyses)
+    second = _summary(analyses, warnings) if paper else _warnings(warnings, "about the files")
+    places = {**({"ranking": "Ranking"} if first else {}), **({"summary": "The paper"} if paper else {})}
     places |= {a.name: a.evidence.name for a in analyses}
     methods = [method for analysis in analyses for method in analysis.methods]
-    return document(title, LEAD, places, f"{first}{_summary(analyses, warnings)}{sections}", payload, methods)
+    return document(title, LEAD if paper else OWN_LEAD, places, f"{first}{second}{sections}", payload, methods)
 
 
 def document(
@@ -109,16 +113,19 @@ def _ranking(analyses: Sequence[Analysis], payload: Payload) -> str:
         for name in FAMILIES
         if name in present
     )
-    drawing = chart(payload.bars(ranking, ranking.sentence), "Score over all tasks, 0 the worst and 1 the best method")
+    only = ranking.only
+    caption = f"{only.metric}, {only.label}" if only else "Score over all tasks, 0 the worst and 1 the best method"
+    drawing = chart(payload.bars(ranking, ranking.sentence), caption)
+    table = "" if only else fold("Every task", ranked(ranking, titles), True)
     left_out = f" Run in too few tasks to be ranked: {', '.join(ranking.left_out)}." if ranking.left_out else ""
     other = [f"{a.evidence.name} ({why})" for a, why in zip(analyses, reasons(analyses), strict=True) if why]
+    eyebrow = f"{titles[only.section]}, {only.label}" if only else f"Over {len(ranking.tasks)} tasks"
     apart = f" Not ranked: {', '.join(other)}." if other else ""
     return (
-        f'<section id="ranking"><p class="eyebrow">Over {count_of(len(ranking.tasks), "task")}</p>'
+        f'<section id="ranking"><p class="eyebrow">{escape(eyebrow)}</p>'
         f'<h2>{escape(ranking.title)}</h2><p class="verdict">{escape(ranking.sentence)}</p>'
         f'<div class="families">{key}</div>{drawing}'
-        f"{fold('Every task', ranked(ranking, titles), True)}"
-        f'<p class="soft">{escape(RULE + left_out + apart)}</p></section>'
+        f'{table}<p class="soft">{escape((RULE_OF_ONE if only else RULE) + left_out + apart)}</p></section>'
     )
 
 
@@ -156,15 +163,17 @@ def _summary(analyses: Sequence[Analysis], warnings: Sequence[str]) -> str:
 
 
 def _tile(what: str, counts: Counter[str], order: Sequence[str]) -> str:
-    """How many have the first verdict of `order`, and the share of each."""
+    """How many have the first verdict of `order`, and the share of each; no number while nothing is decided."""
     total = sum(counts.values())
     if not total:
         return f'<div class="tile"><b>–</b>{escape(what)}<div class="soft">none to compare with</div></div>'
     present = [verdict for verdict in order if counts[verdict]]
     bar = "".join(f'<i class="{KINDS[v]}" style="width:{100 * counts[v] / total:.1f}%"></i>' for v in present)
     words = " · ".join(f"{counts[v]} {'hold' if v == 'holds' else v}" for v in present)
+    decided = any(verdict not in ("undecided", "not run") for verdict in present)
+    head = f"{counts[order[0]]} <small>of {total}</small>" if decided else "–"
     return (
-        f'<div class="tile"><b>{counts[order[0]]} <small>of {total}</small></b>{escape(what)}'
+        f'<div class="tile"><b>{head}</b>{escape(what)}'
         f'<div class="share" aria-hidden="true">{bar}</div><div class="soft">{escape(words)}</div></div>'
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 from lpm.report.analysis import Analysis
 from lpm.report.families import PAPER, RECOMMENDED, family_of
 from lpm.report.statistics import Estimate, Floats, Interval
-from lpm.report.text import number
+from lpm.report.text import count_of, number
 
 NOT_RANKED: Mapping[str, str] = {
     "mnist": "measures bonuses, not agents",
@@ -22,6 +22,8 @@ REFERENCES = ("oracle",)
 """Methods that know what a bonus cannot: shown in tables, never ranked."""
 RESAMPLES = 2_000
 MOST_IN_FOCUS = 5
+ENOUGH_SEEDS = 5
+"""With fewer nothing is said about how surely the first is ahead: two seeds drawn anew are the same two seeds."""
 
 RULE = (
     "A task is an experiment in one of its conditions, judged by the experiment's first metric. In each task the means "
@@ -30,6 +32,7 @@ RULE = (
     "are ranked. Of several scales of one experiment the one with most methods counts. Intervals: seeds are drawn anew "
     "within every task, 2,000 times, and everything is computed again."
 )
+RULE_OF_ONE = "Ordered by the mean over seeds. Intervals: seeds are drawn anew, 2,000 times."
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,9 @@ class Task:
     metric: str
     scaled: Mapping[str, float]
     """Method to score from 0 (the worst) to 1 (the best)."""
-    means: Mapping[str, float]
+    means: Mapping[str, Estimate]
+    """Method to mean over seeds, in the metric's own unit."""
+    seeds: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,11 @@ class Ranking:
     """Share of the resamples in which the first is ahead of the second."""
 
     @property
+    def only(self) -> Task | None:
+        """The task, if there is one only: then its own unit says more than a scaled score."""
+        return self.tasks[0] if len(self.tasks) == 1 else None
+
+    @property
     def title(self) -> str:
         """The winner, or the two that cannot be told apart."""
         first, *rest = (place.label for place in self.places)
@@ -83,17 +93,26 @@ class Ranking:
     @property
     def sentence(self) -> str:
         """Who leads, and how surely."""
-        first = self.places[0]
-        over = f"{len(self.tasks)} task{'' if len(self.tasks) == 1 else 's'}"
-        lead = f"{first.label} leads: {first.score.value:.2f} of 1 over {over}"
-        if len(self.places) < 2:
-            return f"{lead}."
-        second = self.places[1]
+        first, second = self.places[:2]
+        if self.only is None:
+            one, other = f"{first.score.value:.2f} of 1 over {len(self.tasks)} tasks", f"{second.score.value:.2f}"
+            lead = f"{first.label} leads: {one}, best in {first.wins} of {first.tasks}."
+        else:
+            one, other = (shown(self.only.means[place.method].value) for place in (first, second))
+            lead = f"{first.label} leads: {self.only.metric} {one}."
+        seeds = min(task.seeds.get(place.method, ENOUGH_SEEDS) for task in self.tasks for place in (first, second))
+        if seeds < ENOUGH_SEEDS:
+            return f"{lead} The second is {second.label} ({other}). With {count_of(seeds, 'seed')}: a first impression."
         how = "surely" if self.sure >= 0.975 else "probably" if self.sure >= 0.8 else "not surely"
         return (
-            f"{lead}, best in {first.wins} of {first.tasks}. It is {how} ahead of the second, {second.label} "
-            f"({second.score.value:.2f}): in {100 * self.sure:.0f} % of the resamples."
+            f"{lead} It is {how} ahead of the second, {second.label} ({other}): "
+            f"in {100 * self.sure:.0f} % of the resamples."
         )
+
+
+def shown(mean: float) -> str:
+    """A mean with as many digits as a list of means needs."""
+    return number(mean, 0 if abs(mean) >= 100 else 1 if abs(mean) >= 10 else 2 if abs(mean) >= 1 else 3)
 
 
 def rank(analyses: Sequence[Analysis]) -> Ranking | None:
@@ -124,7 +143,7 @@ def in_words(ranking: Ranking) -> list[str]:
     labels, lines = {place.method: place.label for place in ranking.places}, []
     for task in ranking.tasks:
         order = sorted((m for m in labels if m in task.scaled), key=lambda m: -task.scaled[m])
-        places = (f"{i}. {labels[m]} {number(task.means[m], 1)}" for i, m in enumerate(order, 1))
+        places = (f"{i}. {labels[m]} {shown(task.means[m].value)}" for i, m in enumerate(order, 1))
         lines.append(f"{task.label}, {task.metric}: {', '.join(places)}.")
         worse = [labels[m] for m in order[order.index("none") + 1 :]] if "none" in order else []
         if worse:
@@ -167,14 +186,14 @@ def _tasks(analysis: Analysis, rng: np.random.Generator) -> list[tuple[Task, dic
     for condition, name in table.conditions.items():
         runs = {m: np.array(list(table.cells[condition, m].score.values.values()))
                 for m in table.methods if (condition, m) in table.cells and m not in REFERENCES}  # fmt: skip
-        means = {m: float(values.mean()) for m, values in runs.items()}
-        if len(set(means.values())) < 2:
+        if len({float(values.mean()) for values in runs.values()}) < 2:
             continue
-        observed = _scaled({m: np.array([sign * mean]) for m, mean in means.items()})
-        draws = {m: sign * v[rng.integers(v.size, size=(RESAMPLES, v.size))].mean(axis=1) for m, v in runs.items()}
+        draws = {m: v[rng.integers(v.size, size=(RESAMPLES, v.size))].mean(axis=1) for m, v in runs.items()}
+        means = {m: Estimate(float(v.mean()), _interval(draws[m])) for m, v in runs.items()}
+        observed = _scaled({m: np.array([sign * mean.value]) for m, mean in means.items()})
         scaled = {m: float(values[0]) for m, values in observed.items()}
-        task = Task(analysis.name, name, condition, label, scaled, means)
-        found.append((task, _scaled(draws)))
+        task = Task(analysis.name, name, condition, label, scaled, means, {m: v.size for m, v in runs.items()})
+        found.append((task, _scaled({m: sign * values for m, values in draws.items()})))
     return found
 
 
@@ -189,12 +208,14 @@ def _place(method: str, label: str, tasks: Sequence[Task], draws: Floats) -> Pla
     # equal scores share the mean of their ranks
     ranks = [1 + sum(s > task.scaled[method] for s in task.scaled.values())
              + (sum(s == task.scaled[method] for s in task.scaled.values()) - 1) / 2 for task in here]  # fmt: skip
-    low, high = np.quantile(draws, [0.025, 0.975])
     score = float(np.mean([task.scaled[method] for task in here]))
     wins = sum(task.scaled[method] == 1.0 for task in here)
-    return Place(
-        method, label, Estimate(score, Interval(float(low), float(high))), float(np.mean(ranks)), len(here), wins
-    )
+    return Place(method, label, Estimate(score, _interval(draws)), float(np.mean(ranks)), len(here), wins)
+
+
+def _interval(draws: Floats) -> Interval:
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return Interval(float(low), float(high))
 
 
 def in_focus(analysis: Analysis) -> list[str]:

@@ -7,8 +7,12 @@ from html import escape
 
 from lpm.report.analysis import Analysis, Cell, ClaimResult
 from lpm.report.charts import KINDS, Payload
-from lpm.report.ranking import Ranking
+from lpm.report.ranking import Ranking, shown
+from lpm.report.statistics import Estimate
 from lpm.report.text import as_printed, count_of, decimals, number, p_value, plus_minus, span
+
+MOST_ROWS = 20
+"""Of a table that is open from the start, and so is printed."""
 
 
 def chip(verdict: str, title: str = "", count: int | None = None) -> str:
@@ -96,12 +100,11 @@ def ranked(ranking: Ranking, titles: Mapping[str, str]) -> str:
     return framed("ranked", f'<tr><th colspan="4"></th>{spans}</tr>{head}', "".join(rows))
 
 
-def _task_cell(label: str, mean: float | None, scaled: float) -> str:
+def _task_cell(label: str, mean: Estimate | None, scaled: float) -> str:
     if mean is None:
         return table_cell(label, '<span class="soft">–</span>')
     shade = f'<span class="shade{" top" if scaled == 1 else ""}" style="--share:{round(100 * scaled)}%">'
-    places = 0 if abs(mean) >= 100 else 1 if abs(mean) >= 10 else 2 if abs(mean) >= 1 else 3
-    return table_cell(label, f"<span>{shade}{number(mean, places)}</span></span>")
+    return table_cell(label, f"<span>{shade}{shown(mean.value)}</span></span>")
 
 
 def claims(analysis: Analysis) -> str:
@@ -150,7 +153,7 @@ def scores(analysis: Analysis, payload: Payload) -> str:
             here = [table.cells[condition, m] for m in table.methods if (condition, m) in table.cells]
             alt = f"{label}, {name}: seeds, mean and interval of {len(here)} methods"
             charts.append(chart(payload.strip(here, alt), name or label, label if name else ""))
-        return charts, fold("The same as a table", _table(analysis, metric), True)
+        return charts, fold("The same as a table", _table(analysis, metric), len(table.methods) <= MOST_ROWS)
 
     controls, parts = panes("scores", metrics, content)
     note = "Every number is per seed. Small dots: seeds. Large dot and bar: mean and its 95 % bootstrap interval."

@@ -16,6 +16,7 @@ from synthetic_evidence import hostile, mountain_car
 
 from lpm.report.analysis import analyse
 from lpm.report.html import write_page
+from lpm.report.pages import write_pages
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CHROMEDRIVER = shutil.which("chromedriver")
@@ -277,6 +278,16 @@ def test_a_page_of_eight_experiments_prints_on_less_than_twenty_sheets(browser: 
     page = tmp_path / "eight.html"
     write_page(page, [analyse(dataclasses.replace(mountain_car(), name=f"experiment {i}")) for i in range(8)])
     browser.open(page)
+    pdf = base64.b64decode(browser.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
+    assert 5 < pages_of(pdf) < 20
+
+
+@pytest.mark.slow
+def test_the_stored_results_print_on_less_than_twenty_sheets(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "all.html"
+    write_pages([Path(__file__).parents[2] / "results"], page)
+    browser.open(page, width=1400)
+    assert browser.count("#mountain-car-desk table.scores.stacked") == 0, "a window of 1400 is wide enough for Table 2"
     pdf = base64.b64decode(browser.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
     assert 5 < pages_of(pdf) < 20
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 from synthetic_evidence import mountain_car
 
 from lpm.experiments.evidence import Evidence, Score
 from lpm.report.analysis import Analysis, analyse
+from lpm.report.charts import Payload
 from lpm.report.html import page
 from lpm.report.ranking import in_focus, in_words, rank, why_not
 
 BARE = dataclasses.replace(mountain_car(), scores=(), curves=(), heatmaps=(), frames=(), claims=())
 
 
-def evidence(scores: dict[str, dict[str, float]], name: str = "maze", **changes: object) -> Analysis:
-    """Condition to method to mean; two seeds, one below and one above."""
+def evidence(scores: dict[str, dict[str, float]], name: str = "maze", seeds: int = 6, **changes: object) -> Analysis:
+    """Condition to method to mean; every other seed below and above it."""
     methods = {m: m.upper() for means in scores.values() for m in means}
     made = [
-        Score(condition, "coverage", method, {0: mean - 0.5, 1: mean + 0.5})
+        Score(condition, "coverage", method, {seed: mean + seed % 2 - 0.5 for seed in range(seeds)})
         for condition, means in scores.items()
         for method, mean in means.items()
     ]
@@ -88,6 +90,45 @@ def test_two_that_cannot_be_told_apart_share_the_lead():
     assert clear.sure == 1.0
 
 
+def test_few_seeds_are_no_proof():
+    found = rank([evidence({"a": {"x": 90.0, "y": 50.0}}, seeds=2)])
+    assert found is not None
+    assert found.sentence == "X leads: coverage (%) 90.0. The second is Y (50.0). With 2 seeds: a first impression."
+
+
+def test_a_single_task_is_shown_in_its_own_unit():
+    one, two = evidence({"a": {"x": 90.0, "y": 50.0}}), evidence({"b": {"x": 90.0, "y": 50.0}}, name="lava")
+    alone, both = (rank(given) for given in ([one], [one, two]))
+    assert alone is not None
+    assert both is not None
+    assert alone.only is not None
+    assert both.only is None
+    reached = alone.only.means["x"]
+    assert reached.interval is not None
+    assert reached.interval.low < reached.value == 90.0 < reached.interval.high
+    payload = Payload(points=20)
+    own, scaled = (payload.charts[payload.bars(found, "")] for found in (alone, both))
+    assert [(row["mean"], row["text"], row["count"]) for row in own["rows"]] == [(90.0, "90.0", 6), (50.0, "50.0", 6)]
+    assert [(row["mean"], row["text"], row["count"]) for row in scaled["rows"]] == [(1.0, "1.00", 2), (0.0, "0.00", 2)]
+    assert "scaled so that the worst" not in page([one])
+    assert "scaled so that the worst" in page([one, two])
+
+
+def test_runs_the_paper_knows_nothing_of_are_not_held_against_it():
+    assert "The paper, run again" not in page([evidence({"a": {"x": 90.0, "y": 50.0}})], ["a warning"])
+    assert "a warning" in page([evidence({"a": {"x": 90.0, "y": 50.0}})], ["a warning"])
+    assert "The paper, run again" in page([analyse(mountain_car())])
+
+
+def test_what_nothing_was_decided_about_is_not_counted_as_lost():
+    """The demo has two seeds of four methods: "0 of 8 claims hold" would be said of a paper that was not tested."""
+    tiles = re.findall(r'<div class="tile"><b>(.*?)</b>', page([analyse(mountain_car(seeds=2))]))
+    assert tiles[1] == "–"
+    assert re.match(
+        r"\d+ <small>of \d+</small>$", re.findall(r'<div class="tile"><b>(.*?)</b>', page([analyse(mountain_car())]))[1]
+    )
+
+
 def test_the_same_ranking_every_time():
     both = [evidence({"a": {"x": 10.0, "y": 9.5, "z": 0.0}}) for _ in range(2)]
     assert rank(both[:1]) == rank(both[1:])
@@ -104,9 +145,11 @@ def test_in_words_the_order_and_what_is_worse_than_nothing():
     assert found is not None
     order, worse, lead = in_words(found)
     assert order.startswith("a, ")
-    assert order.endswith(": 1. LGN 9.0, 2. NONE 5.0, 3. RND 3.0.")
+    assert order.endswith(": 1. LGN 9.00, 2. NONE 5.00, 3. RND 3.00.")
     assert worse == "Worse than no bonus there: RND."
-    assert lead.startswith("LGN leads: 1.00 of 1 over 1 task, best in 1 of 1.")
+    assert lead == (
+        "LGN leads: coverage (%) 9.00. It is surely ahead of the second, NONE (5.00): in 100 % of the resamples."
+    )
 
 
 def test_the_oracle_is_a_reference_and_sets_no_scale():

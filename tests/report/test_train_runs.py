@@ -74,5 +74,5 @@ def test_the_command_takes_them(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert report.run([str(tmp_path), "--out", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
     assert "lpm/MountainCar-v0: your runs" in text
-    assert "rnd leads: 1.00 of 1" in text
+    assert "rnd leads: coverage (share of the cells) 0.300." in text
     assert "warning" not in capsys.readouterr().out

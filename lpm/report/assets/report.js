@@ -97,7 +97,7 @@
   }
   const PRINTED = 350;  // half a page: on paper charts stand two in a row
   let printing = false;
-  const widthOf = (figure) => Math.max(260, Math.round((printing ? PRINTED : figure.clientWidth || PRINTED) - 30));
+  const widthOf = (figure) => Math.max(260, Math.round((printing ? (figure.closest(".charts") ? 1 : 2) * PRINTED : figure.clientWidth || PRINTED) - 30));
 
   function drawLines(figure, chart) {
     // a share runs from 0 to 1: the log scale is not for it
@@ -187,15 +187,16 @@
     return [text.slice(0, at), text.slice(at + 1)];
   }
   function drawStrip(figure, chart) {
-    const width = widthOf(figure), row = chart.bars ? 24 : 27, room = width * 0.42;
+    const width = widthOf(figure), room = width * 0.42;
     const names = chart.rows.map((r) => twoLines(label(figure, r.m), room));
+    const row = chart.bars ? 24 : !printing ? 27 : names.some((lines) => lines.length > 1) ? 24 : 19;
     const left = Math.min(width * 0.6, Math.max(...names.flat().map((n) => pen.measureText(n).width)) + 16);
-    const right = width - (chart.bars ? 48 : 34);
+    const right = width - (chart.bars ? 18 + Math.max(...chart.rows.map((r) => pen.measureText(r.text).width)) : 34);
     const height = chart.rows.length * row + 36, bottom = height - 26, st = stateOf(figure);
     const svg = el("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": chart.alt });
     const reach = chart.rows.flatMap((r) => [...r.seeds, r.mean, ...(r.lo === null ? [] : [r.lo, r.hi]),
       ...(r.paper === null ? [] : [r.paper - (r.std ?? 0), r.paper + (r.std ?? 0)])]);
-    const [low, high] = chart.bars ? [0, 1] : extent(reach), pad = chart.bars ? 0 : (high - low) * 0.03;
+    const [low, high] = chart.bars ? [Math.min(0, ...reach), Math.max(chart.bars === "score" ? 1 : 0, ...reach)] : extent(reach), pad = chart.bars ? 0 : (high - low) * 0.03;
     const px = (v) => left + ((v - low + pad) / (high - low + 2 * pad)) * (right - left);
     for (const t of ticks(low, high, width > 520 ? 6 : 4)) {
       el("line", { class: "grid", x1: px(t), x2: px(t), y1: 4, y2: bottom }, svg);
@@ -207,8 +208,8 @@
       const name = el("text", { class: r.m === data.recommended ? "name first" : "name", "text-anchor": "end" }, group);
       names[index].forEach((part, k) => el("tspan", { x: left - 10, y: y + 4 + (names[index].length > 1 ? 12 * k - 6 : 0) }, name, part));
       if (chart.bars) {
-        el("rect", { x: left, y: y - 8, width: Math.max(1, px(r.mean) - left), height: 16, rx: 3 }, group).style.fill = colour(r.m);
-        el("text", { class: "name", x: px(Math.max(r.mean, r.hi ?? 0)) + 6, y: y + 4 }, group, r.mean.toFixed(2));
+        el("rect", { x: px(Math.min(0, r.mean)), y: y - 8, width: Math.max(1, Math.abs(px(r.mean) - px(0))), height: 16, rx: 3 }, group).style.fill = colour(r.m);
+        el("text", { class: "name", x: px(Math.max(0, r.mean, r.hi ?? 0)) + 6, y: y + 4 }, group, r.text);
       }
       for (const v of r.seeds) el("circle", { class: "seed", cx: px(v), cy: y, r: 3 }, group).style.fill = colour(r.m);
       if (r.lo !== null) {
@@ -226,8 +227,8 @@
       mark.style.fontSize = "15px";
       const hit = el("rect", { x: 0, y: y - row / 2, width, height: row, fill: "transparent" }, group);
       hit.addEventListener("pointermove", () => tip(figure, (px(r.mean) / width) * figure.clientWidth, called, [
-        [null, chart.bars ? "score" : "ours, mean", show(r.mean)], ...(r.lo === null ? [[null, "one seed", "no interval"]] : [[null, "95 % interval", `${show(r.lo)} to ${show(r.hi)}`]]),
-        chart.bars ? [null, "tasks", String(r.tasks)] : [null, "seeds", String(r.seeds.length)], ...(r.paper === null ? [] : [[null, "paper", show(r.paper) + (r.std ? ` ± ${show(r.std)}` : "")]]),
+        [null, chart.bars || "ours, mean", show(r.mean)], ...(r.lo === null ? [[null, "one seed", "no interval"]] : [[null, "95 % interval", `${show(r.lo)} to ${show(r.hi)}`]]),
+        chart.bars ? [null, chart.bars === "score" ? "tasks" : "seeds", String(r.count)] : [null, "seeds", String(r.seeds.length)], ...(r.paper === null ? [] : [[null, "paper", show(r.paper) + (r.std ? ` ± ${show(r.std)}` : "")]]),
         ...(r.verdict ? [[null, r.verdict, ""]] : [])], (y / height) * 100));
       hit.addEventListener("pointerleave", () => untip(figure));
     });
