@@ -243,6 +243,47 @@ def test_other_versions_are_told_once(tmp_path: Path) -> None:
         lpm.load_state(path)
 
 
+# ---- environments in a checkpoint -----------------------------------------------------------------------------
+SIMULATED: dict[str, dict[str, Any]] = {
+    "lpm/MountainCar-v0": {"noise": True},
+    "lpm/NMaze-v0": {"noise": "action", "images": np.zeros((2, 8, 8, 3), np.uint8), "width": 16, "height": 12,
+                     "sticky": 0.5},
+    "lpm/NoisyMaze-v0": {"noise": "part", "width": 16, "height": 12},
+    "lpm/Rooms-v0": {"noise": "video"},
+    "lpm/LavaCrossing-v0": {"observation": "onehot"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("env_id", SIMULATED)
+def test_no_state_takes_an_environment_out_of_its_bounds(env_id: str) -> None:
+    """An index out of bounds in compiled code reads other memory, or ends the process."""
+    envs: Any = gymnasium.make_vec(env_id, num_envs=2, **SIMULATED[env_id])
+    envs.reset(seed=0)
+    good, refused = envs.get_state(), 0
+    for name, array in good.items():
+        kind = array.dtype.kind
+        limits = np.finfo(array.dtype) if kind == "f" else None if kind == "b" else np.iinfo(array.dtype)
+        bad = [] if limits is None else [limits.min, limits.max, 0, 50, *([np.nan, np.inf] if kind == "f" else [])]
+        for value in bad:
+            state = {**good, name: np.full_like(array, value)}
+            try:
+                envs.set_state(state)
+            except ValueError:
+                refused += 1
+                continue
+            for _ in range(3):
+                seen, _, _, _, info = envs.step(envs.action_space.sample())
+                assert np.isfinite(seen).all()
+                assert (abs(info["cell"]) < 2 * envs.num_cells).all()
+        without = {key: value for key, value in good.items() if key != name}
+        for state in ({**good, name: array[:1]}, {**good, name: None} if name.startswith("info.") else without):
+            with pytest.raises(ValueError, match="expected"):
+                envs.set_state(state)
+    assert refused > 4
+    envs.set_state(good)
+    envs.close()
+
+
 # ---- runs -----------------------------------------------------------------------------------------------------
 def resume(out: Path) -> list[str]:
     said: list[str] = []

@@ -441,12 +441,12 @@ class Agent:
         if self.bonus is not None:
             check_bonus(self.bonus, state["bonus"])
         check_optimizer(self.optimizer, state["optimizer"])
+        self.collector.load_state_dict(state["collector"])  # first: the environments may refuse theirs
         self.policy.load_state_dict(state["policy"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.bonus is not None:
             self.bonus.load_state_dict(state["bonus"])
         self.mixer.load_state_dict(state["mixer"])
-        self.collector.load_state_dict(state["collector"])
         if self.oracle is not None:
             self.oracle.load_state_dict(state["oracle"])
         self.generator.set_state(state["generator"].cpu())
