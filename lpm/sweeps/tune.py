@@ -60,8 +60,9 @@ def search(
         with exclusive(out / ".tune.lock"):
             with _named(out / STUDY):
                 _mend(out / STUDY)
+                lock: Any = _HeldAlready()
                 study = optuna.create_study(
-                    storage=JournalStorage(JournalFileBackend(str(out / STUDY), _HeldAlready())),
+                    storage=JournalStorage(JournalFileBackend(str(out / STUDY), lock)),
                     study_name="lpm",
                     direction="maximize",
                     load_if_exists=True,
