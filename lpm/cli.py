@@ -50,7 +50,9 @@ def main(args: Sequence[str] | None = None) -> int:
         line = _one_line(problem)
         if line is None:
             raise
-        print(f"lpm {command}: {line}", file=sys.stderr)
+        from lpm.files import printable
+
+        print(f"lpm {command}: {printable(line)}", file=sys.stderr)
         return 1
 
 
