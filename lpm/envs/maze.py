@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from lpm.envs.compiled import compiled
 from lpm.envs.drawing import blank, disc, line, rectangle
 from lpm.envs.maze_geometry import (
+    CELL,
     FORWARD_STEP,
     GRID,
     MAZE_CELLS,
@@ -221,6 +222,14 @@ class NMazeVector(BatchedEnv):
             "steps": self._steps,
             "key": self._key,
             "image": self._image,
+        }
+
+    def _limits(self) -> dict[str, tuple[Any, Any]]:
+        return {
+            "pose": ((0.0, 0.0, -1e9), (GRID[0] * CELL, GRID[1] * CELL, 1e9)),
+            "executed": (_NEVER, len(Action) - 1),
+            "steps": (0, 2**62),
+            "image": (_NEVER, len(self._images) - 1),
         }
 
     def _render_row(self, row: int) -> Array:

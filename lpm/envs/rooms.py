@@ -239,6 +239,18 @@ class RoomsVector(BatchedEnv):
             "seen": self._seen,
         }
 
+    def _limits(self) -> dict[str, tuple[Any, Any]]:
+        space: Any = self.single_observation_space
+        inside = self._side + 1, self._side**2 - self._side - 2
+        frames = SEQUENCE if self.noise == "sequence" else FRAMES
+        return {
+            "place": inside,
+            "steps": (0, 2**62),
+            "last": (-1, 4),
+            "clock": (0, frames - 1),
+            "seen": (space.low, space.high),
+        }
+
     def _render_row(self, row: int) -> Array:
         """The rooms from above; beside them what the agent sees, one grey bar a number."""
         tile = 5
