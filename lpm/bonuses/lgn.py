@@ -4,7 +4,7 @@
 that f made *before* it learnt from a transition (LPM's timing). With V the variance of φ(o'), the predictable share of
 feature d after (o, a) is w_d = 1 − g_d/V_d: 1 where f knows what comes, 0 where nothing can be known. The reward is
 
-    gate(o, a) · min over remembered s of √Σ_d w_d² (φ_d(o') − φ_d(s))²,    gate = Σ_d w_d V_d / Σ_d V_d
+    gate(o, a) · min over remembered s of √Σ_d w_d⁸ (φ_d(o') − φ_d(s))²,    gate = Σ_d w_d V_d / Σ_d V_d
 
 so a TV (unpredictable as a whole) pays nothing, and noise that is always on in some features is not looked at. All of
 it is closed form: one pass of a random encoder and a small linear solve per update, no gradient.
@@ -38,6 +38,7 @@ from lpm.nn.statistics import HashedSample
 KNEE = 10.0  # vectors: robust units up to which the scale is as good as linear; logarithmic beyond
 MOST_ACTIONS = 32  # with a regression of their own; more share one
 LEAST = 0.05  # what the least predictable direction still counts
+SHARPNESS = 4  # power of a feature's share in distances: the nearest is so near that a tenth of a noise would drown it
 CHUNK = 1 << 21  # numbers that are encoded at a time: what a cache holds
 STILL = 1e-6  # of the mean squared step: less than this is standing still
 LITTLE = 0.01  # share of unexplained variance at which a transition counts half in the size of a step
@@ -270,7 +271,7 @@ class LGN(IntrinsicReward):
         if self.by_feature:
             # each by itself: noise that is larger here than elsewhere closes its own feature, not the place
             share = predictable_share(errors, self.variance)
-            whole, weight = share @ self.variance / total, share.square()
+            whole, weight = share @ self.variance / total, share.pow(2 * SHARPNESS)
         else:
             whole, weight = predictable_share(errors.sum(1), total), torch.ones_like(phi)
         return whole.pow(c.power) if c.gate else phi.new_ones(len(phi)), weight

@@ -156,6 +156,26 @@ def test_equals_the_formula_by_hand() -> None:
         remembered = torch.cat([remembered, new])
 
 
+@pytest.mark.parametrize("space", ["vector, discrete", "image"])
+def test_gate_and_weights_by_hand(space: str) -> None:
+    bonus, spaces = make(SPACES[space]), SPACES[space]
+    for seed in range(3):
+        bonus.step(walk(spaces, seed=seed))
+        bonus.update()
+    block = walk(spaces, seed=7)
+    phi = bonus.state.scaled(bonus.state.encoded(block.obs.flatten(0, 1)))
+    errors = bonus.error_model(*bonus.design(phi, block.action.flatten(0, 1)))
+    gate, weight = bonus._gates(phi, block.action.flatten(0, 1))
+    v = bonus.variance
+    if space == "image":
+        torch.testing.assert_close(gate, (1 - errors.sum(1) / v.sum()).clamp(0, 1))
+        assert (weight == 1).all()
+    else:
+        share = (1 - errors / v).clamp(0, 1)
+        torch.testing.assert_close(gate, (share * v).sum(1) / v.sum())
+        torch.testing.assert_close(weight, share**8)
+
+
 def _noisy_world(
     bonus: LGN, cycles: int, *, noise: str, seed: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
