@@ -68,7 +68,9 @@ def _answer(words: Sequence[str]) -> int:
         line = _one_line(problem)
         if line is None:
             raise
-        print(f"lpm {command}: {line}", file=sys.stderr)
+        from lpm.files import printable
+
+        print(f"lpm {command}: {printable(line)}", file=sys.stderr)
         return 1
 
 

@@ -136,6 +136,17 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"JSON has no {name}")
 
 
+def printable(text: str) -> str:
+    r"""Text of a stranger as a terminal may show it: what moves the cursor, or turns text round, as escapes.
+
+    >>> print(printable("seed\x1b[2J"))
+    seed\x1b[2J
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 # ---- formats --------------------------------------------------------------------------------------------------
 def to_toml(table: Mapping[str, Any]) -> str:
     """A nested mapping as TOML. None has no TOML form and is left out.

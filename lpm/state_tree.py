@@ -193,10 +193,19 @@ def check_optimizer(optimizer: torch.optim.Optimizer, state: Any, where: str = "
                 require(fits, f"{where}.{index}.{name}: shape {tuple(parameters[index].shape)}", _kind(value))
 
 
+def check_generator(state: Tensor, where: str = "generator") -> None:
+    """Refuse what torch's generator could not go on from."""
+    try:
+        torch.Generator("cpu").set_state(state.cpu())
+    except (RuntimeError, TypeError) as problem:
+        raise StateError(f"{where}: expected the state of a torch generator: {problem}") from None
+
+
 def check_bonus(bonus: Any, state: Any, where: str = "bonus") -> None:
     """Refuse a state that the bonus could not go on from, before anything is changed."""
     own = bonus.state_dict()
     extra = own["_extra_state"]
+    check_like({}, state, where)
     check_like({**own, "_extra_state": {**extra, "optimizers": {}}}, state, where)
     came = state["_extra_state"]["optimizers"]
     require(set(came) == set(extra["optimizers"]), f"{where}: optimisers {sorted(extra['optimizers'])}", sorted(came))

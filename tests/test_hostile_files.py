@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from hostile import ATTACKS, FITTING_ONLY, Bomb, attacks, put_together, taken_apart
+from rich.console import Console
 
 import lpm
 import lpm.envs
@@ -30,7 +31,8 @@ from lpm.runs import CheckpointError, RunConfig, TrainOptions, train
 from lpm.runs.checkpoint import checkpoints
 from lpm.state_tree import StateError, check_like
 from lpm.suite.stored import read_card
-from lpm.sweeps import Job, load_result
+from lpm.sweeps import Job, load_result, run_jobs
+from lpm.sweeps.job import attempt
 
 CONFIG = RunConfig(
     "lpm/MountainCar-v0", bonus="rnd", steps=64, device="cpu", agent=PPOConfig(num_envs=2, rollout_steps=16)
@@ -243,6 +245,47 @@ def test_other_versions_are_told_once(tmp_path: Path) -> None:
         lpm.load_state(path)
 
 
+# ---- environments in a checkpoint -----------------------------------------------------------------------------
+SIMULATED: dict[str, dict[str, Any]] = {
+    "lpm/MountainCar-v0": {"noise": True},
+    "lpm/NMaze-v0": {"noise": "action", "images": np.zeros((2, 8, 8, 3), np.uint8), "width": 16, "height": 12,
+                     "sticky": 0.5},
+    "lpm/NoisyMaze-v0": {"noise": "part", "width": 16, "height": 12},
+    "lpm/Rooms-v0": {"noise": "video"},
+    "lpm/LavaCrossing-v0": {"observation": "onehot"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("env_id", SIMULATED)
+def test_no_state_takes_an_environment_out_of_its_bounds(env_id: str) -> None:
+    """An index out of bounds in compiled code reads other memory, or ends the process."""
+    envs: Any = gymnasium.make_vec(env_id, num_envs=2, **SIMULATED[env_id])
+    envs.reset(seed=0)
+    good, refused = envs.get_state(), 0
+    for name, array in good.items():
+        kind = array.dtype.kind
+        limits = np.finfo(array.dtype) if kind == "f" else None if kind == "b" else np.iinfo(array.dtype)
+        bad = [] if limits is None else [limits.min, limits.max, 0, 50, *([np.nan, np.inf] if kind == "f" else [])]
+        for value in bad:
+            state = {**good, name: np.full_like(array, value)}
+            try:
+                envs.set_state(state)
+            except ValueError:
+                refused += 1
+                continue
+            for _ in range(3):
+                seen, _, _, _, info = envs.step(envs.action_space.sample())
+                assert np.isfinite(seen).all()
+                assert (abs(info["cell"]) < 2 * envs.num_cells).all()
+        without = {key: value for key, value in good.items() if key != name}
+        for state in ({**good, name: array[:1]}, {**good, name: None} if name.startswith("info.") else without):
+            with pytest.raises(ValueError, match="expected"):
+                envs.set_state(state)
+    assert refused > 4
+    envs.set_state(good)
+    envs.close()
+
+
 # ---- runs -----------------------------------------------------------------------------------------------------
 def resume(out: Path) -> list[str]:
     said: list[str] = []
@@ -388,6 +431,89 @@ def test_report_on_a_strangers_runs(tmp_path: Path, run: Path, capsys: pytest.Ca
     assert main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "page.html")]) == 1
     said = capsys.readouterr().out.replace("\n", "")
     assert said.count("skipped: not a readable run") == 5
+
+
+# ---- searches -------------------------------------------------------------------------------------------------
+def searched(out: Path, trials: int) -> list[Any]:
+    pytest.importorskip("optuna")
+    from lpm.sweeps.fields import parse_field
+    from lpm.sweeps.tune import search
+
+    return search(
+        out, [parse_field("lr=0.001:0.1")], {}, lambda ts: [t.fields["lr"] for t in ts], trials=trials, batch=1, seed=0
+    )
+
+
+def _edited(old: bytes, new: bytes) -> Spoil:
+    def spoil(path: Path) -> Path:
+        content = path.read_bytes()
+        assert old in content
+        path.write_bytes(content.replace(old, new))
+        return path
+
+    return spoil
+
+
+def _replaced(content: bytes) -> Spoil:
+    def spoil(path: Path) -> Path:
+        path.write_bytes(content)
+        return path
+
+    return spoil
+
+
+BAD_LOGS: dict[str, Spoil] = {
+    "a link": _link,
+    "a link to zeros": _link_to_zeros,
+    "a pipe": _pipe,
+    "a folder": _folder,
+    "a pickle": _replaced(b"\x80\x04K\x01.\n"),
+    "a list": _replaced(b"[1, 2]\n"),
+    "an unknown entry": _replaced(b'{"op_code": 99, "worker_id": "x"}\n'),
+    "an entry without names": _replaced(b'{"op_code": 0, "worker_id": "x"}\n'),
+    "names twice": _replaced(b'{"op_code": 0, "op_code": 0}\n'),
+    "nested without end": _replaced(b"[" * 100_000 + b"\n"),
+    "an unknown class": _edited(b"FloatDistribution", b"os.system"),
+    "text for a value": _edited(b'"values":[', b'"values":["x",'),
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+@pytest.mark.parametrize("attack", BAD_LOGS)
+def test_the_log_of_a_search(attack: str, tmp_path: Path) -> None:
+    searched(tmp_path, 2)
+    BAD_LOGS[attack](tmp_path / "study.log")
+    with pytest.raises(ValueError, match=r"study\.log: expected the log of a search"):
+        searched(tmp_path, 3)
+
+
+def test_a_search_killed_while_it_wrote_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Optuna's own lock, left behind under a relative path, is waited for without end; half a line is never read."""
+    monkeypatch.chdir(tmp_path)
+    whole = searched(Path("whole"), 4)
+    searched(Path("killed"), 2)
+    os.symlink("killed/study.log", "killed/study.log.lock")
+    with Path("killed/study.log").open("ab") as stream:
+        stream.write(b'{"op_code": 4, "work')
+    assert searched(Path("killed"), 4) == whole
+    assert not list(Path("killed").glob("*.lock"))
+
+
+@pytest.mark.parametrize("name", [".tune.lock", ".seed_0", ".sweep.lock"])
+def test_sweeps_write_through_no_link(name: str, tmp_path: Path) -> None:
+    out, victim = tmp_path / "out", tmp_path / "victim"
+    out.mkdir()
+    victim.mkdir() if name == ".seed_0" else victim.write_text("precious")
+    (out / name).symlink_to(victim)
+    job = Job("job", out / "seed_0.json", {}, 1)
+    writers: dict[str, Callable[[], object]] = {
+        ".tune.lock": lambda: searched(out, 1),
+        ".seed_0": lambda: attempt(job, lambda *_: {}, lambda *_: None),
+        ".sweep.lock": lambda: run_jobs([job], lambda *_: {}, workers=1, console=Console(quiet=True)),
+    }
+    with pytest.raises(ValueError, match=rf"{name} is a symbolic link"):
+        writers[name]()
+    assert (list(victim.iterdir()) == []) if victim.is_dir() else (victim.read_text() == "precious")
 
 
 # ---- pictures -------------------------------------------------------------------------------------------------

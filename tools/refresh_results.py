@@ -16,7 +16,7 @@ Marked places, in README.md and in every page under docs/, EXPERIMENT as `mounta
     <!-- kills REPORT -->…<!-- end -->                               what a campaign of kills found
     <!-- verdicts WHAT -->…<!-- end -->                              summary, cost, or an experiment: its claims judged;
                                                                      `sentence`: the summary inside a paragraph
-    <!-- suite WHAT -->…<!-- end -->                                 picture, leaderboard, references or stability
+    <!-- suite WHAT -->…<!-- end -->                                 picture, leaderboard, references, ends or stability
 
 A run that is not in `results/` is shown as a dash, a table without any by a sentence.
 """
@@ -48,9 +48,9 @@ from lpm.report.statistics import Summary
 from lpm.report.text import decimals, markdown_table, plus_minus, slug, span
 from lpm.report.verdicts import claims_table, cost_table, summary
 from lpm.suite.axes import AXES, counted
-from lpm.suite.card import Card, shown
+from lpm.suite.card import Card, hundredths, shown
 from lpm.suite.picture import leaderboard_data, leaderboard_png
-from lpm.suite.stored import packaged_references, read_cards, stability
+from lpm.suite.stored import packaged_references, ranked, read_cards, stability
 from lpm.suite.worlds import LABELS, WORLDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -324,14 +324,14 @@ def draw_sb3(path: Path) -> None:
 
 # ---- the suite's leaderboard, from the cards in results/suite ------------------------------------------------------
 def suite_cards() -> list[Card]:
-    """Every card that holds, best first."""
-    return read_cards(CARDS)[0]
+    """The card of every bonus that holds, best first."""
+    return ranked(read_cards(CARDS)[0])
 
 
 def suite_part(what: str) -> str:
     """One part of the suite's page."""
     made = {"picture": suite_picture, "leaderboard": leaderboard, "references": suite_references,
-            "stability": suite_stability}  # fmt: skip
+            "ends": suite_ends, "stability": suite_stability}  # fmt: skip
     if what not in made:
         raise SystemExit(f"suite: expected one of {', '.join(made)}, got {what!r}")
     return made[what]()
@@ -347,7 +347,7 @@ def leaderboard() -> str:
     rows = []
     for place, card in enumerate(suite_cards(), 1):
         axes = [card["axes"][axis]["value"] for axis in AXES]
-        numbers = [NOT_RUN if value is None else f"{value:.2f}" for value in axes]
+        numbers = [hundredths(value) for value in axes]
         name = f"`{card['name'].replace('`', '')}`"
         row = [f"{place}", name, shown(card["total"]), *numbers, f"{card['cost']:.2f}", f"{len(card['seeds'])}"]
         row.append(", ".join(card["missing"]) or "none")
@@ -371,6 +371,26 @@ def suite_references() -> str:
         row = [label, LABELS[cell[1]], metric, f"{low:.3g}", f"{high:.4g}", apart, "yes" if cell in counts else "no"]
         rows.append(row)
     return markdown_table(("world", "noise", "of", "random", "oracle", "random of oracle", "scored"), rows)
+
+
+def suite_ends() -> str:
+    """Both references on fresh seeds, scored like a bonus."""
+    cards = {card["policy"]: card for card in read_cards(CARDS)[0]}
+    rows = []
+    for policy, exact in (("uniform", 0), ("oracle", 1)):
+        if policy in cards:
+            card = cards[policy]
+            axes = [card["axes"][axis]["value"] for axis in ("clean", "noisy", "focus", "task")]
+            numbers = [hundredths(value) for value in axes]
+            rows.append([card["label"], f"{exact}", shown(card["total"]), *numbers, f"{len(card['seeds'])}"])
+    columns = (
+        "",
+        "by construction",
+        "total [95 %]",
+        *(AXES[axis] for axis in ("clean", "noisy", "focus", "task")),
+        "fresh seeds",
+    )
+    return markdown_table(columns, rows) if rows else f"{NO_RUNS}\n"
 
 
 def suite_stability() -> str:

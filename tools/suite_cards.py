@@ -5,6 +5,9 @@
 
 It writes a card a bonus to results/suite/, and to lpm/suite/baselines.json what the package carries: the numbers of
 both references and the cards in short. A bonus whose runs do not fill a single world is left out, and said so.
+
+The scale is made of the references' first seeds (`--references`). Runs of theirs with other seeds, as from
+`lpm suite random --compare oracle --first-seed 5`, are scored on it like a bonus: they must come out at 0 and at 1.
 """
 
 from __future__ import annotations
@@ -22,8 +25,8 @@ from lpm.files import write_atomic
 from lpm.suite.axes import Runs
 from lpm.suite.card import Card, make_card
 from lpm.suite.run import ARMS, measured
-from lpm.suite.stored import BASELINES, baselines, in_order, read_cards, stability
-from lpm.suite.worlds import REFERENCES, VERSION
+from lpm.suite.stored import BASELINES, baselines, in_order, ranked, read_cards, stability
+from lpm.suite.worlds import REFERENCES, SEEDS, VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
 CARDS = ROOT / "results" / "suite"
@@ -46,12 +49,17 @@ def stored_runs(folders: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:
     return {name: [*results, *arms.get(folder_name(name), [])] for name, results in found.items()}
 
 
-def make_cards(results: dict[str, list[dict[str, Any]]]) -> tuple[dict[str, Runs], list[Card]]:
-    """Both references, and a card for everything else."""
-    references = {name: measured(results[name], SCALE) for name in REFERENCES}
+def make_cards(results: dict[str, list[dict[str, Any]]], first: int) -> tuple[dict[str, Runs], list[Card]]:
+    """Both references by their first seeds, and a card for everything else, their other seeds too."""
+
+    def seeds(name: str, low: float, high: float) -> list[dict[str, Any]]:
+        return [result for result in results[name] if low <= result["settings"]["seed"] < high]
+
+    references = {name: measured(seeds(name, 0, first), SCALE) for name in REFERENCES}
     cards = []
-    for name, own in results.items():
-        if name in REFERENCES:
+    for name in results:
+        own = seeds(name, first if name in REFERENCES else 0, float("inf"))
+        if not own:
             continue
         try:
             cards.append(
@@ -69,17 +77,20 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="*", help="folders of `lpm suite`; none: say how stable ranks are")
     parser.add_argument("--pages", type=Path, help="a folder for the pages and pictures")
+    parser.add_argument("--references", type=int, default=SEEDS[SCALE], help="how many seeds of both make the scale")
     options = parser.parse_args(words)
     if options.runs:
         results = stored_runs(options.runs)
-        references, cards = make_cards(results)
+        references, cards = make_cards(results, options.references)
         for card in cards:
             text = json.dumps(card, indent=1, allow_nan=False) + "\n"
             write_atomic(CARDS / f"{folder_name(card['name'])}.json", text.encode())
             if options.pages:
                 runs = [r for name in (card["name"], *REFERENCES) for r in results[name]]
                 print(f"page: {write_card(options.pages, card, cards, runs)}")
-        content = json.dumps(baselines({SCALE: (references, cards)}), separators=(",", ":"), allow_nan=False) + "\n"
+        content = (
+            json.dumps(baselines({SCALE: (references, ranked(cards))}), separators=(",", ":"), allow_nan=False) + "\n"
+        )
         write_atomic(ROOT / "lpm" / "suite" / BASELINES, content.encode())
     cards, warnings = read_cards(CARDS)
     for warning in warnings:
@@ -87,7 +98,9 @@ def main(words: list[str] | None = None) -> int:
     for card in cards:
         total = card["total"]
         print(f"{card['label']:24} {total['value']:6.3f} [{total['low']:.3f}, {total['high']:.3f}]  {card['missing']}")
-    print(f"Spearman's correlation of the totals between two disjoint halves of the seeds: {stability(cards):.2f}")
+    print(
+        f"Spearman's correlation of the totals between two disjoint halves of the seeds: {stability(ranked(cards)):.2f}"
+    )
     return int(bool(warnings))
 
 

@@ -16,7 +16,7 @@ after it, discounts the bonus like any reward.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from torch import Tensor
 from lpm.adapters._common import check_total, make_block, make_mixer, missing, pay
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import MixerConfig
+from lpm.state_tree import check_bonus, check_like
 
 try:
     from tensordict import TensorDict, TensorDictBase
@@ -210,6 +211,14 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
     def get_extra_state(self) -> dict[str, Any]:
         """Mixer and counts; the bonus is a module of its own."""
         return {"mixer": self.mixer.state_dict(), "steps": self.steps, "learnt": self.learnt}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Continue from a `state_dict`; one that does not fit is refused untouched."""
+        check_like({}, state_dict, "IntrinsicTransform")
+        part = {name.removeprefix("bonus."): value for name, value in state_dict.items() if name.startswith("bonus.")}
+        check_like({"_extra_state": self.get_extra_state()}, {"_extra_state": state_dict.get("_extra_state")})
+        check_bonus(self.bonus, part, "IntrinsicTransform.bonus")
+        return super().load_state_dict(state_dict, strict, assign)
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Restore what `get_extra_state` saved."""

@@ -27,7 +27,7 @@ from lpm.core.registry import resolve_device
 from lpm.core.spaces import Spaces
 from lpm.nn.folded import FoldedConv2d
 from lpm.nn.inputs import in_chunks
-from lpm.state_tree import check_bonus, check_like, check_optimizer
+from lpm.state_tree import check_bonus, check_generator, check_like, check_optimizer
 
 PolicyKind = Literal["learnt", "uniform", "oracle"]
 POLICIES = get_args(PolicyKind)
@@ -441,12 +441,13 @@ class Agent:
         if self.bonus is not None:
             check_bonus(self.bonus, state["bonus"])
         check_optimizer(self.optimizer, state["optimizer"])
+        check_generator(state["generator"])
+        self.collector.load_state_dict(state["collector"])  # first: the environments may refuse theirs
         self.policy.load_state_dict(state["policy"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.bonus is not None:
             self.bonus.load_state_dict(state["bonus"])
         self.mixer.load_state_dict(state["mixer"])
-        self.collector.load_state_dict(state["collector"])
         if self.oracle is not None:
             self.oracle.load_state_dict(state["oracle"])
         self.generator.set_state(state["generator"].cpu())

@@ -273,7 +273,8 @@ class Collector:
         first = np.zeros(len(cells), dtype=np.bool_)
         if len(self.visits):
             # in order of time: the first step of each cell that was never visited before this block
-            there = np.flatnonzero(valid & (cells >= 0) & (self.visits[cells] == 0))
+            known = valid & (cells >= 0) & (cells < len(self.visits))
+            there = np.flatnonzero(known)[self.visits[cells[known]] == 0]
             first[there[np.unique(cells[there], return_index=True)[1]]] = True
         return first.reshape(shape)
 
@@ -308,6 +309,8 @@ class Collector:
                 f"Collector: expected observations of shape {tuple(self._obs.shape[1:])}, "
                 f"got {tuple(state['obs'].shape)}"
             )
+        if state["envs"]:  # first: it may be refused
+            self.envs.set_state(state["envs"])  # type: ignore[attr-defined]
         self.total_steps, self.sums.ended = state["counters"]
         self.visits[...] = state["visits"]
         self.sums.recent = deque(map(tuple, state["recent"]), maxlen=RECENT)
@@ -319,7 +322,6 @@ class Collector:
         self._ended = np.array(state["ended"], dtype=np.bool_)
         self.sums.running[...] = state["returns"], state["lengths"]
         self._obs[-1] = state["obs"]
-        self.envs.set_state(state["envs"])  # type: ignore[attr-defined]
 
 
 def _autoreset_mode(envs: Envs) -> AutoresetMode:

@@ -12,11 +12,12 @@ from lpm.bonuses._learner import Learner
 from lpm.bonuses._settings import expect, expect_at_least
 from lpm.core.registry import register
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Experience, Prepared
+from lpm.nn.experience import Experience
 from lpm.nn.networks import Activation
 from lpm.nn.random_target import random_encoder
 from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedForward
+from lpm.nn.written_out import forward_loss
 
 
 def disagreement(predictions: Tensor) -> Tensor:
@@ -102,11 +103,9 @@ class Ensemble(Learner):
         # the encoder never changes: every observation is encoded once, not once per epoch
         phi, phi_next = self.experience.encoded(self.encoder, self.num_envs)
 
-        def loss(rows: Prepared) -> Tensor:
-            errors: Tensor = (self.ensemble(phi[rows.index], rows.code) - phi_next[rows.index]).square().mean(2)
-            if self.config.keep < 1:
-                kept = torch.rand(errors.shape, generator=generator).to(errors.device) < self.config.keep
-                errors = errors * kept / self.config.keep
-            return errors.sum(0)
+        def kept(errors: Tensor) -> Tensor:
+            drawn = torch.rand(errors.shape, generator=generator).to(errors.device) < self.config.keep
+            return drawn / self.config.keep
 
+        loss = forward_loss(self.ensemble, phi, phi_next, kept if self.config.keep < 1 else None)
         return {"ensemble_loss": self.fit("ensemble", loss, generator) / self.config.members}

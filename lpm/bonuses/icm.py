@@ -14,11 +14,13 @@ from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.core.registry import register
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import mean_square
-from lpm.nn.experience import Experience, Prepared
-from lpm.nn.inverse import InverseModel
+from lpm.nn.experience import Experience, Prepared, WrittenOut
+from lpm.nn.inputs import in_chunks
+from lpm.nn.inverse import InverseModel, both
 from lpm.nn.networks import Activation, Encoder
 from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedForward
+from lpm.nn.written_out import FusedForward, FusedInverse
 
 
 @dataclass(frozen=True)
@@ -107,10 +109,8 @@ class ICM(Learner):
         self.add_optimizer("model", self.parameters(), config.lr)
 
     def features(self, rows: Prepared) -> tuple[Tensor, Tensor]:
-        """φ(o) and φ(o'), encoded in one pass."""
-        phi: Tensor = self.encoder(torch.cat([rows.x, rows.x_next]))
-        first, second = phi.chunk(2)
-        return first, second
+        """φ(o) and φ(o'), (B, F) each."""
+        return both(self.encoder, rows.x, rows.x_next)
 
     def losses(self, rows: Prepared) -> tuple[Tensor, Tensor]:
         """Inverse and forward loss of each row, (B,) each; the forward one is half the sum of squared differences."""
@@ -121,7 +121,10 @@ class ICM(Learner):
         return inverse, 0.5 * (self.forward_model(phi, rows.code)[0] - phi_next).square().sum(1)
 
     def _score(self, batch: Transitions) -> Tensor:
-        return self.experience.each(self._errors, batch)
+        if not self.experience.ready:
+            return torch.zeros(batch.shape, device=batch.device)
+        phi, phi_next = self.experience.both(self.encoder, batch)
+        return in_chunks(self._errors, phi, batch.action.flatten(0, 1), phi_next).view(batch.shape)
 
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
         parts: list[Tensor] = []
@@ -131,10 +134,29 @@ class ICM(Learner):
             parts.append(torch.stack([inverse.detach().mean(), forward.detach().mean()]))
             return (1 - self.config.beta) * inverse + self.config.beta * forward
 
-        self.fit("model", loss, generator)
+        self.fit("model", self._written_out(parts) or loss, generator)
         inverse_loss, forward_loss = torch.stack(parts).mean(0)
         return {"inverse_loss": inverse_loss, "forward_loss": forward_loss}
 
-    def _errors(self, rows: Prepared) -> Tensor:
-        phi, phi_next = self.features(rows)
-        return mean_square(self.forward_model(phi, rows.code)[0], phi_next)
+    def _written_out(self, parts: list[Tensor]) -> WrittenOut | None:
+        """The loss without autograd, if the networks allow it."""
+        model, beta = FusedInverse.of(self.encoder, self.inverse), self.config.beta
+        if model is None or not FusedForward.can(self.forward_model):
+            return None
+        dynamics, attached = FusedForward(self.forward_model), not self.config.detach_features
+
+        def descend(rows: Prepared) -> Tensor:
+            phi, phi_next, inverse = model.forward(rows)
+            difference = dynamics.forward(phi, rows.code)[0] - phi_next
+            forward = 0.5 * difference.square().sum(1)
+            parts.append(torch.stack([inverse.mean(), forward.mean()]))
+            gradient = difference.mul_(beta / len(forward))
+            moved = dynamics.backward(gradient.unsqueeze(0), inputs=attached)
+            model.backward((1 - beta) / len(forward), moved, -gradient if attached else None)
+            return (1 - beta) * parts[-1][0] + beta * parts[-1][1]
+
+        return WrittenOut(descend)
+
+    @torch.no_grad()
+    def _errors(self, phi: Tensor, action: Tensor, phi_next: Tensor) -> Tensor:
+        return mean_square(self.forward_model(phi, self.spaces.encode_action(action))[0], phi_next)

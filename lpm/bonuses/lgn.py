@@ -4,7 +4,7 @@
 that f made *before* it learnt from a transition (LPM's timing). With V the variance of φ(o'), the predictable share of
 feature d after (o, a) is w_d = 1 − g_d/V_d: 1 where f knows what comes, 0 where nothing can be known. The reward is
 
-    gate(o, a) · min over remembered s of √Σ_d w_d² (φ_d(o') − φ_d(s))²,    gate = 1 − Σ_d g_d / Σ_d V_d
+    gate(o, a) · min over remembered s of √Σ_d w_d² (φ_d(o') − φ_d(s))²,    gate = Σ_d w_d V_d / Σ_d V_d
 
 so a TV (unpredictable as a whole) pays nothing, and noise that is always on in some features is not looked at. All of
 it is closed form: one pass of a random encoder and a small linear solve per update, no gradient.
@@ -39,6 +39,7 @@ KNEE = 10.0  # vectors: robust units up to which the scale is as good as linear;
 MOST_ACTIONS = 32  # with a regression of their own; more share one
 LEAST = 0.05  # what the least predictable direction still counts
 CHUNK = 1 << 21  # numbers that are encoded at a time: what a cache holds
+STILL = 1e-6  # of the mean squared step: less than this is standing still
 LITTLE = 0.01  # share of unexplained variance at which a transition counts half in the size of a step
 
 
@@ -64,13 +65,16 @@ def saturated(distance: Tensor, reach: Tensor) -> Tensor:
 def bounded_influence(rows: Tensor, group: Group = ALONE) -> Tensor:
     """Weights (B,) with which no row adds much more to a sum of squares than a typical one: m / (m + size²).
 
-    m is the median squared size. What follows a frame of a TV is a jump back, however well it was predicted.
+    m is the median squared size of the rows that move at all: an agent that mostly stands still takes steps too. What
+    follows a frame of a TV is a jump back, however well it was predicted.
 
-    >>> bounded_influence(torch.tensor([[1.0], [1.0], [10.0]])).tolist()
-    [0.5, 0.5, 0.009900989942252636]
+    >>> bounded_influence(torch.tensor([[0.0], [0.0], [0.0], [1.0], [1.0], [10.0]])).tolist()
+    [1.0, 1.0, 1.0, 0.5, 0.5, 0.009900989942252636]
     """
     squares = rows.square().sum(1)
-    middle = group.rows(squares).median().clamp_min(1e-12)
+    everywhere = group.rows(squares)
+    moving = everywhere[everywhere > STILL * everywhere.mean()]
+    middle = moving.median().clamp_min(1e-12) if len(moving) else squares.new_ones(())
     return middle / (middle + squares)
 
 
@@ -178,6 +182,9 @@ class LGN(IntrinsicReward):
         sizes = (self.design.actions, self.design.columns, width)
         lasting = config.prior == "persistence"
         self.dynamics = RidgeByAction(*sizes, ridge=config.ridge, persistence=lasting, one=self.design.one)
+        # without data f expects what its prior says; otherwise the first errors would be the distances from the start,
+        # and g would shut the gate on everything far from it for thousands of steps
+        self.dynamics.solve()
         self.error_model = RidgeByAction(*sizes, ridge=config.ridge)
         self.steps = FadingCovariance(width, config.horizon)
         self.errors = FadingCovariance(width, config.horizon)
@@ -259,9 +266,14 @@ class LGN(IntrinsicReward):
     def _gates(self, phi: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         """Gate of the whole (B,), and what each feature's squared difference counts (B, D)."""
         c = self.config
-        errors = self.error_model(*self.design(phi, action))
-        gate = predictable_share(errors.sum(1), self.variance.sum()).pow(c.power) if c.gate else phi.new_ones(len(phi))
-        return gate, predictable_share(errors, self.variance).square() if self.by_feature else torch.ones_like(phi)
+        errors, total = self.error_model(*self.design(phi, action)), self.variance.sum()
+        if self.by_feature:
+            # each by itself: noise that is larger here than elsewhere closes its own feature, not the place
+            share = predictable_share(errors, self.variance)
+            whole, weight = share @ self.variance / total, share.square()
+        else:
+            whole, weight = predictable_share(errors.sum(1), total), torch.ones_like(phi)
+        return whole.pow(c.power) if c.gate else phi.new_ones(len(phi)), weight
 
     def _novelty(self, distance: Tensor, weight: Tensor) -> Tensor:
         """How new a state at this distance is, (T, N); `weight` (T, N, D) is what the distance was measured with."""

@@ -13,12 +13,13 @@ from lpm.bonuses._learner import Learner
 from lpm.bonuses._settings import expect_at_least, expect_choice
 from lpm.core.registry import register
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Experience, Prepared
+from lpm.nn.experience import Experience, Prepared, WrittenOut
 from lpm.nn.hashing import episode_counts
 from lpm.nn.inverse import InverseFeatures
 from lpm.nn.memory import EpisodicMemory
 from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedForward
+from lpm.nn.written_out import FusedForward, FusedInverse
 
 
 @dataclass(frozen=True)
@@ -92,13 +93,11 @@ class RIDE(Learner):
 
     def _impact(self, batch: Transitions) -> Tensor:
         """‖φ(o') − φ(o)‖, (T, N)."""
-
-        def impact(rows: Prepared) -> Tensor:
-            phi, phi_next = self.features.pair(rows)
-            distance: Tensor = torch.linalg.vector_norm(phi_next - phi, dim=1)
-            return distance
-
-        return self.experience.each(impact, batch)
+        if not self.experience.ready:
+            return torch.zeros(batch.shape, device=batch.device)
+        phi, phi_next = self.experience.both(self.features, batch)
+        distance: Tensor = torch.linalg.vector_norm(phi_next - phi, dim=1)
+        return distance.view(batch.shape)
 
     def _discount(self, batch: Transitions, memory: EpisodicMemory) -> Tensor:
         """1/√N(o') within the episode, (T, N); `memory` moves on through the block."""
@@ -106,7 +105,8 @@ class RIDE(Learner):
 
     # ---- learning -----------------------------------------------------------------------------------------
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
-        c, parts = self.config, []
+        c = self.config
+        parts: list[Tensor] = []
 
         def loss(rows: Prepared) -> Tensor:
             phi, phi_next = self.features.pair(rows)
@@ -115,6 +115,27 @@ class RIDE(Learner):
             parts.append(torch.stack([forward.detach().mean(), inverse.detach().mean()]))
             return c.forward_weight * forward + c.inverse_weight * inverse
 
-        self.fit("model", loss, generator)
+        self.fit("model", self._written_out(parts) or loss, generator)
         forward_loss, inverse_loss = torch.stack(parts).mean(0)
         return {"forward_loss": forward_loss, "inverse_loss": inverse_loss}
+
+    def _written_out(self, parts: list[Tensor]) -> WrittenOut | None:
+        """The loss without autograd, if the networks allow it."""
+        c, model = self.config, FusedInverse.of(self.features.encoder, self.features.inverse)
+        if model is None or not FusedForward.can(self.dynamics):
+            return None
+        dynamics = FusedForward(self.dynamics)
+
+        def descend(rows: Prepared) -> Tensor:
+            phi, phi_next, inverse = model.forward(rows)
+            difference = dynamics.forward(phi, rows.code)[0] - phi_next
+            forward: Tensor = torch.linalg.vector_norm(difference, dim=1)
+            parts.append(torch.stack([forward.mean(), inverse.mean()]))
+            # no direction where there is no difference
+            scale = torch.where(forward > 0, c.forward_weight / (len(forward) * forward), 0.0)
+            gradient = difference.mul_(scale.unsqueeze(1))
+            moved = dynamics.backward(gradient.unsqueeze(0), inputs=True)
+            model.backward(c.inverse_weight / len(forward), moved, -gradient)
+            return c.forward_weight * parts[-1][0] + c.inverse_weight * parts[-1][1]
+
+        return WrittenOut(descend)

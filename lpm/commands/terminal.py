@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tyro
 from rich.console import Console
 from rich.table import Table
+
+from lpm.files import printable
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
@@ -27,6 +29,10 @@ class _Terminal(Console):
         """`lpm.cli` ends the command, as it does where no console prints."""
         raise BrokenPipeError("nobody reads what is printed")
 
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print text without what a stranger's file could do to a terminal."""
+        super().print(*(printable(shown) if isinstance(shown, str) else shown for shown in objects), **options)
+
 
 def terminal() -> Console:
     """A console that prints text as it is.
@@ -41,7 +47,7 @@ def print_table(console: Console, title: str, header: Sequence[str], rows: Seque
     """A table as wide as the terminal."""
     table = Table(*header, title=title)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     console.print(table, soft_wrap=False)
 
 

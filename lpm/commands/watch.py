@@ -21,9 +21,10 @@ from lpm.core.spaces import Spaces
 from lpm.experiments.experiment import load_experiment
 from lpm.files import write_atomic
 from lpm.runs.build import make_envs
-from lpm.runs.checkpoint import load_checkpoint
+from lpm.runs.checkpoint import CheckpointError, Loaded, load_checkpoint
 from lpm.runs.config import RunConfig
 from lpm.runs.folder import RunFolder
+from lpm.state_tree import check_like, require
 
 
 @dataclass(frozen=True)
@@ -54,20 +55,35 @@ def run(args: Sequence[str]) -> int:
         if getattr(options, name) <= 0:
             raise ValueError(f"--{name}: expected a number above 0, got {getattr(options, name)}")
     folder = RunFolder.open(options.run)
-    config, loaded = folder.config, load_checkpoint(folder.checkpoints)
+    config = folder.described
+    try:
+        loaded = load_checkpoint(folder.checkpoints)
+    except CheckpointError as problem:
+        raise ValueError(f"{options.run}: {problem}") from None
     if loaded is None:
         raise ValueError(f"{options.run} has no checkpoint yet")
     console, out = terminal(), options.out or options.run
-    agent_state = loaded.state["agent"]
-    frames, total, length = rollout(config, agent_state["policy"], options)
+    weights, visits = _parts(loaded)
+    frames, total, length = rollout(config, weights, options)
     write_gif(out / "rollout.gif", frames, options.fps)
     console.print(f"Step {loaded.steps:,}: a rollout of {length} steps, return {total:.2f}, in {out / 'rollout.gif'}")
-    visits = np.asarray(agent_state["collector"]["visits"])
     if len(visits):
         write_heat_map(out / "coverage.png", visits, config)
         seen = int(np.count_nonzero(visits))
         console.print(f"{seen:,} of {len(visits):,} cells visited, in {out / 'coverage.png'}")
     return 0
+
+
+def _parts(loaded: Loaded) -> tuple[dict[str, Any], NDArray[np.int64]]:
+    """The policy's weights and the visits per cell, of a checkpoint that may be anybody's."""
+    agent = loaded.state.get("agent") if isinstance(loaded.state, dict) else None
+    whole = isinstance(agent, dict) and all(isinstance(agent.get(name), dict) for name in ("policy", "collector"))
+    if not isinstance(agent, dict) or not whole:
+        raise ValueError(f"{loaded.path.name}: expected the state of a run, got another")
+    visits = agent["collector"].get("visits")
+    counts = isinstance(visits, np.ndarray) and visits.ndim == 1 and visits.dtype == np.int64 and (visits >= 0).all()
+    require(bool(counts), f"{loaded.path.name}: visits per cell", type(visits).__name__)
+    return agent["policy"], visits
 
 
 def rollout(config: RunConfig, weights: dict[str, Any], options: Watch) -> tuple[list[NDArray[np.uint8]], float, int]:
@@ -85,6 +101,7 @@ def _rollout(
     generator = torch.Generator().manual_seed(options.seed)
     spaces = Spaces.of(envs)
     policy = ActorCritic(spaces, config.learner.network, config.learner.value_heads, generator)
+    check_like(policy.state_dict(), weights, "policy")
     policy.load_state_dict(weights)
     chooser = policy.actions
     obs, _ = envs.reset(seed=options.seed)

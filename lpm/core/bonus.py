@@ -178,6 +178,9 @@ class IntrinsicReward(nn.Module):
     @undisturbed
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Continue from a `state_dict` of the same bonus with the same settings; another one is refused untouched."""
+        given: Any = state_dict
+        if not isinstance(given, Mapping):
+            self._refuse(f"a {type(given).__name__}")
         own = self.state_dict()
         missing, unknown = set(own) - set(state_dict), set(state_dict) - set(own)
         if strict and (missing or unknown):
@@ -198,6 +201,8 @@ class IntrinsicReward(nn.Module):
             if given.shape != own.shape:
                 sizes = extra.get("sizes") if isinstance(extra, dict) else None
                 self._refuse(f"with {name!r} of shape {tuple(given.shape)} instead of {tuple(own.shape)}", sizes)
+            if given.dtype != own.dtype:
+                self._refuse(f"with {name!r} of {given.dtype} instead of {own.dtype}")
         elif name == "_extra_state":
             self._check_extra(own, given)
 

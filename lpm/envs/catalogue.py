@@ -190,7 +190,7 @@ def _rooms() -> list[EnvEntry]:
     down, right = (1,), (3,)
     entries = []
     for noise, what in FAMILIES.items():
-        watch = (WATCH,) if noise in ("action", "sequence") else right
+        watch = {"action": (WATCH,), "photographs": (WATCH,), "sequence": (WATCH,), "wall": right * 5}.get(noise, right)
         name = "rooms" if noise == "none" else f"rooms_{noise}"
         demo = (down * 3, right * 3, watch, watch, down)
         entries.append(EnvEntry(name, "lpm/Rooms-v0", {"noise": noise}, f"4x4 rooms of 7x7 cells, {what}", demo))

@@ -203,6 +203,14 @@ class LavaCrossingVector(BatchedEnv):
             "success": self._success,
         }
 
+    def _limits(self) -> dict[str, tuple[Any, Any]]:
+        return {
+            "grid": (UNSEEN, LAVA),
+            "position": (1, self.size - 2),
+            "direction": (0, 3),
+            "steps": (0, 2**62),
+        }
+
     def _render_row(self, row: int) -> Array:
         tile = 20
         picture = blank(self.size * tile, self.size * tile, (60, 60, 60))

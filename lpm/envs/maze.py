@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from lpm.envs.compiled import compiled
 from lpm.envs.drawing import blank, disc, line, rectangle
 from lpm.envs.maze_geometry import (
+    CELL,
     FORWARD_STEP,
     GRID,
     MAZE_CELLS,
@@ -109,10 +110,12 @@ class NMazeVector(BatchedEnv):
         threads: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
+        noise_wall: int = NOISE_WALL,
     ) -> None:
         """Set up the maze.
 
-        `noise`: "state" fills the wall between the arms with new random pixels at every step; "action" answers an
+        `noise`: "state" fills the wall `noise_wall` (an index of `WALLS`; default: the long one between the
+        arms) with new random pixels at every step; "action" answers an
         idle action with a random image from `images`, (n, h, w, 3) uint8 (default: CIFAR-10), stretched to the
         frame, while the pose stays. `sticky`: probability that the last executed action is executed again instead
         of the chosen one. `max_steps`: truncate an episode after so many steps (default: never, as in the paper).
@@ -124,6 +127,8 @@ class NMazeVector(BatchedEnv):
             raise ValueError(f"sticky must be a probability in [0, 1], got {sticky}")
         if max_steps is not None and max_steps < 1:
             raise ValueError(f"max_steps must be at least 1 or None, got {max_steps}")
+        if not 0 <= noise_wall < len(WALLS):
+            raise ValueError(f"noise_wall must be the index of one of {len(WALLS)} walls, got {noise_wall}")
         if width < 8 or height < 8:
             raise ValueError(f"width and height must be at least 8 pixels, got {width} x {height}")
         if images is not None and noise != "action":
@@ -135,6 +140,7 @@ class NMazeVector(BatchedEnv):
         if noise == "action":
             self._images, self.images_source = _load_images(images)
         self._noise, self._sticky, self._max_steps = noise, sticky, max_steps
+        self._noise_wall = noise_wall
         self._renderer = MazeRenderer(threads)
         self._all = np.arange(num_envs)
         self._pose = np.tile(np.array(START), (num_envs, 1))
@@ -189,7 +195,7 @@ class NMazeVector(BatchedEnv):
         self._renderer.paint_images(frames, self._images, self._image, chosen[shows_image])
         self._shows_noise[chosen] = shows_image
         if self._noise == "state":
-            shown = self._renderer.paint_noise(frames, self._pose, self._key, chosen)
+            shown = self._renderer.paint_noise(frames, self._pose, self._key, chosen, self._noise_wall)
             self._shows_noise[chosen] = shown[chosen]
         return frames
 
@@ -218,10 +224,18 @@ class NMazeVector(BatchedEnv):
             "image": self._image,
         }
 
+    def _limits(self) -> dict[str, tuple[Any, Any]]:
+        return {
+            "pose": ((0.0, 0.0, -1e9), (GRID[0] * CELL, GRID[1] * CELL, 1e9)),
+            "executed": (_NEVER, len(Action) - 1),
+            "steps": (0, 2**62),
+            "image": (_NEVER, len(self._images) - 1),
+        }
+
     def _render_row(self, row: int) -> Array:
         only = self._all == row
         frame = self._observe(only)[row]
-        return np.concatenate([frame, draw_map(self._pose[row], len(frame))], axis=1)
+        return np.concatenate([frame, draw_map(self._pose[row], len(frame), self._noise_wall)], axis=1)
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the drawing threads."""
@@ -241,9 +255,10 @@ class NMaze(SingleEnv):
         images: ArrayLike | None = None,
         threads: int | None = None,
         render_mode: str | None = None,
+        noise_wall: int = NOISE_WALL,
     ) -> None:
-        mode = AutoresetMode.DISABLED
-        super().__init__(NMazeVector(1, noise, width, height, sticky, max_steps, images, threads, mode, render_mode))
+        settings = (noise, width, height, sticky, max_steps, images, threads, AutoresetMode.DISABLED, render_mode)
+        super().__init__(NMazeVector(1, *settings, noise_wall))
 
     def close(self) -> None:
         """End the drawing threads."""
@@ -265,7 +280,7 @@ def _load_images(images: ArrayLike | None) -> tuple[NDArray[np.uint8], str]:
     return np.ascontiguousarray(given), "given"
 
 
-def draw_map(pose: NDArray[np.float64], height: int) -> NDArray[np.uint8]:
+def draw_map(pose: NDArray[np.float64], height: int, noise_wall: int = NOISE_WALL) -> NDArray[np.uint8]:
     """The maze from above, the agent in it and, in green, the noise wall; x to the right, z downwards."""
     scale = height / 12
     picture = blank(height, round(18 * scale), (40, 40, 40))
@@ -273,8 +288,17 @@ def draw_map(pose: NDArray[np.float64], height: int) -> NDArray[np.uint8]:
         rectangle(
             picture, room.min_x * scale, room.min_z * scale, room.max_x * scale, room.max_z * scale, (230, 230, 230)
         )
-    wall = WALLS[NOISE_WALL]
-    rectangle(picture, wall.x1 * scale, (wall.z1 - 0.2) * scale, wall.x0 * scale, wall.z0 * scale + 1, (60, 160, 40))
+    wall = WALLS[noise_wall]
+    low_x, high_x, low_z, high_z = *sorted((wall.x0, wall.x1)), *sorted((wall.z0, wall.z1))
+    thick_x, thick_z = (0.2, 0.0) if low_x == high_x else (0.0, 0.2)
+    rectangle(
+        picture,
+        (low_x - thick_x) * scale,
+        (low_z - thick_z) * scale,
+        high_x * scale + 1,
+        high_z * scale + 1,
+        (60, 160, 40),
+    )
     x, z, heading = pose
     disc(picture, x * scale, z * scale, max(0.4 * scale, 1.5), (210, 40, 40))
     tip_x, tip_z = x + 1.2 * np.cos(heading), z - 1.2 * np.sin(heading)

@@ -105,6 +105,8 @@ WALLS: Final = (
 )
 NOISE_WALL: Final = 7
 """Index in `WALLS` of the wall between the arms."""
+ARM_WALL: Final = 0
+"""Index of a long wall of the arm in which episodes start: in view from the first step, and there to be passed."""
 
 
 def wall_segments() -> NDArray[np.float64]:

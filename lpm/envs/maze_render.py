@@ -24,7 +24,7 @@ from lpm.envs.rng import GOLDEN, mix64
 DEFAULT_THREADS = numba_threads("the maze")
 _SLOPE = math.tan(FOV_Y / 2)
 _CEILING = WALL_HEIGHT - CAMERA_HEIGHT
-_FLOOR, _ROOF, _NOISE_WALL = len(WALLS), len(WALLS) + 1, NOISE_WALL
+_FLOOR, _ROOF = len(WALLS), len(WALLS) + 1
 _1, _2, _3, _8, _16, _32, _255 = (np.uint64(n) for n in (1, 2, 3, 8, 16, 32, 255))
 _LANES, _ROUND = np.uint64(0x00FF_00FF_00FF), np.uint64(0x0080_0080_0080)
 _mix64 = compiled(mix64)
@@ -203,6 +203,7 @@ def _noise_rows(
     keys: NDArray[np.uint64],
     shown: NDArray[np.bool_],
     rows: NDArray[np.int64],
+    noise_wall: int,
     s: Scene,
 ) -> None:
     height, width = out.shape[1], out.shape[2]
@@ -211,7 +212,7 @@ def _noise_rows(
         frame = out[row].reshape(-1)
         shown[row] = False
         for x in range(width):
-            if walls[x] != _NOISE_WALL:
+            if walls[x] != noise_wall:
                 continue
             first = max(math.ceil(spans[1, x] - 0.5), 0)
             last = min(math.ceil(spans[2, x] - 0.5), height)
@@ -268,11 +269,16 @@ class MazeRenderer:
         self._split(rows, lambda part: _render_rows(out, pose, part, self._scene))
 
     def paint_noise(
-        self, out: NDArray[np.uint8], pose: NDArray[np.float64], keys: NDArray[np.uint64], rows: NDArray[np.int64]
+        self,
+        out: NDArray[np.uint8],
+        pose: NDArray[np.float64],
+        keys: NDArray[np.uint64],
+        rows: NDArray[np.int64],
+        wall: int = NOISE_WALL,
     ) -> NDArray[np.bool_]:
-        """Fill the noise wall with random pixels, a function of the row's key; tell in which rows it is in view."""
+        """Fill a wall with random pixels, a function of the row's key; tell in which rows it is in view."""
         shown = np.zeros(len(pose), dtype=np.bool_)
-        self._split(rows, lambda part: _noise_rows(out, pose, keys, shown, part, self._scene))
+        self._split(rows, lambda part: _noise_rows(out, pose, keys, shown, part, wall, self._scene))
         return shown
 
     def paint_images(

@@ -207,6 +207,18 @@ class MountainCarVector(BatchedEnv):
     def _state(self) -> dict[str, Array]:
         return {"points": self._points, **{name: self._cars[name] for name in _STATE}}
 
+    def _limits(self) -> dict[str, tuple[Any, Any]]:
+        space: Any = self.single_observation_space
+        return {
+            "points": (LOW[0], HIGH[0]),
+            "position": (LOW[0], HIGH[0]),
+            "velocity": (LOW[1], HIGH[1]),
+            "passed": (0, 1),
+            "steps": (0, 2**62),
+            "cell": (0, self.num_cells - 1),
+            "observation": (space.low, space.high),
+        }
+
     def _shared_state(self) -> Sequence[str]:
         return ("points",)
 

@@ -363,8 +363,9 @@ class NoisyVectorEnv(VectorWrapper):
 
     def set_state(self, state: State, rows: Mask | None = None) -> None:
         """Put back what `get_state` gave; with `rows`, only there."""
-        self.env.set_state(_beneath(state, "env."), rows)  # type: ignore[attr-defined]
         info = _beneath(state, "info.")
+        self._check_state(state, info)
+        self.env.set_state(_beneath(state, "env."), rows)  # type: ignore[attr-defined]
         dtype = self.single_observation_space.dtype
         true, seen = (np.array(state[name], dtype=dtype) for name in ("true", "seen"))
         selection = np.ones(self.num_envs, dtype=np.bool_) if rows is None else rows
@@ -374,6 +375,17 @@ class NoisyVectorEnv(VectorWrapper):
         self._true, self._seen, self._info = true, seen, info
         self._noise.rng.state[selection] = np.asarray(state["noise_rng"])[selection]
         self._pending[selection] = np.asarray(state["pending"])[selection]
+
+    def _check_state(self, state: State, info: dict[str, Any]) -> None:
+        """Refuse arrays of other shapes before anything is changed."""
+        shapes: dict[str, Any] = dict.fromkeys(("true", "seen"), self.observation_space.shape)
+        shapes |= {"noise_rng": self._noise.rng.state.shape, "pending": self._pending.shape}
+        for name, shape in shapes.items():
+            if name not in state or np.shape(state[name]) != shape:
+                raise ValueError(f"state[{name!r}]: expected shape {shape}, got {np.shape(state.get(name, ()))}")
+        for key, value in info.items():  # what there is differs from step to step
+            if np.shape(value)[:1] != (self.num_envs,):
+                raise ValueError(f"state['info.{key}']: expected a row for each of {self.num_envs} environments")
 
 
 def _per_row(key: str, value: Any) -> bool:

@@ -8,19 +8,20 @@ from gymnasium import Env
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from lpm.envs.maze import NMaze, NMazeVector
+from lpm.envs.maze_geometry import ARM_WALL
 from lpm.envs.noise import NoiseConfig, NoisyEnv, NoisyVectorEnv
 
 Family = Literal["none", "photographs", "wall", "part", "small", "sticky"]
 _OWN: dict[Family, dict[str, Any]] = {
     "none": {},
     "photographs": {"noise": "action"},
-    "wall": {"noise": "state"},
+    "wall": {"noise": "state", "noise_wall": ARM_WALL},
     "sticky": {"sticky": 0.25},
 }
 FAMILIES: dict[Family, str] = {
     "none": "no noise",
     "photographs": "the idle action shows a photograph",
-    "wall": "a wall shows random pixels",
+    "wall": "a wall of the first arm shows random pixels",
     "part": "a third of the picture is random pixels",
     "small": "a little noise on every pixel",
     "sticky": "a quarter of the actions repeat the last",

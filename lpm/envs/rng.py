@@ -75,12 +75,19 @@ def generators_to_array(generators: Sequence[np.random.Generator]) -> NDArray[np
     return np.array(rows, dtype=np.uint64)
 
 
+def check_generators(array: NDArray[Any], count: int) -> None:
+    """Refuse what `generators_to_array` cannot have given for so many generators."""
+    if array.shape != (count, 6) or array.dtype != np.uint64:
+        raise ValueError(f"expected generator states uint64 of shape {(count, 6)}, got {array.dtype} of {array.shape}")
+    if (array[:, 4] > 1).any() or (array[:, 5] >= 2**32).any():
+        raise ValueError("expected generator states with a half word of 32 bits, got others")
+
+
 def generators_from_array(
     generators: Sequence[np.random.Generator], array: NDArray[np.uint64], rows: NDArray[np.bool_]
 ) -> None:
     """Set the chosen generators to the states that `generators_to_array` gave."""
-    if array.shape != (len(generators), 6):
-        raise ValueError(f"expected generator states of shape {(len(generators), 6)}, got {array.shape}")
+    check_generators(array, len(generators))
     for row in np.flatnonzero(rows).tolist():
         high, low, inc_high, inc_low, has_uint32, uinteger = (int(word) for word in array[row])
         generators[row].bit_generator.state = {

@@ -18,15 +18,32 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from lpm.envs.drawing import blank, disc, rectangle
+from lpm.envs.noise_sources import GRAY, cifar10_images
 from lpm.envs.rng import GOLDEN, TO_UNIT, mix64
 from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv
 
-Family = Literal["none", "action", "sequence", "video", "half", "small", "place", "room", "sticky", "dynamics", "doors"]
+Family = Literal[
+    "none",
+    "action",
+    "photographs",
+    "sequence",
+    "wall",
+    "video",
+    "half",
+    "small",
+    "place",
+    "room",
+    "sticky",
+    "dynamics",
+    "doors",
+]
 View = Literal["xy", "onehot"]
 FAMILIES: dict[Family, str] = {
     "none": "no noise",
     "action": "a fifth action shows white noise",
+    "photographs": "a fifth action shows photographs",
     "sequence": "a fifth action shows a pseudo-random sequence",
+    "wall": "walking against a wall shows white noise",
     "video": "a video beside the place, restarting at random",
     "half": "half of the numbers are white noise",
     "small": "a little noise on every number",
@@ -42,7 +59,7 @@ STICKY, OPEN, RESTART = 0.25, 0.3, 0.03  # chances: an action repeats, a door le
 FRAMES = 256  # of the video, which is a loop
 SEQUENCE = 1 << 16  # length of the pseudo-random sequence
 _MOVES = np.array([(0, -1), (0, 1), (-1, 0), (1, 0), (0, 0)])  # up, down, left, right, watching; (x, y)
-_WATCHED, _ALWAYS = ("action", "sequence"), ("video", "half", "small")
+_WATCHED, _ALWAYS = ("action", "photographs", "sequence"), ("video", "half", "small")
 
 
 def generate_layout(num_rooms: int, room_size: int, layout: int) -> NDArray[np.bool_]:
@@ -99,7 +116,7 @@ class RoomsVector(BatchedEnv):
         self._signal = (corners if observation == "xy" else onehot).astype(np.float32)
         self._width = self._signal.shape[1]
         self._low = -1.0 if observation == "xy" else 0.0  # of the signal and of noise; both reach up to 1
-        self._beside = {"half": 1, "place": 1, "room": 1, "video": 2}.get(noise, 0) * self._width
+        self._beside = {"half": 1, "place": 1, "room": 1, "wall": 1, "video": 2}.get(noise, 0) * self._width
         margin = np.sqrt(3) * SMALL * (1 - self._low) if noise == "small" else 0.0
         super().__init__(
             num_envs,
@@ -121,6 +138,10 @@ class RoomsVector(BatchedEnv):
         waves, start = film.integers(1, 9, self._beside), film.random(self._beside)
         waving = np.sin(2 * np.pi * (np.arange(FRAMES)[:, None] / FRAMES * waves + start))
         self._film = self._ranged((waving + 1) / 2)
+        self.images_source = "none"
+        self._photographs = np.zeros((0, self._width))
+        if noise == "photographs":
+            self._photographs, self.images_source = photographs(self._width)
         self._place = np.zeros(num_envs, dtype=np.int64)  # y * side + x
         self._steps = np.zeros(num_envs, dtype=np.int64)
         self._last = np.full(num_envs, -1, dtype=np.int64)
@@ -164,7 +185,7 @@ class RoomsVector(BatchedEnv):
             self._clock[rows] = np.where(
                 jump < RESTART, (frame * FRAMES).astype(np.int64), (self._clock[rows] + 1) % FRAMES
             )
-        self._look(rows, chosen == WATCH)
+        self._look(rows, ~passing if self.noise == "wall" else chosen == WATCH)
         truncated = np.zeros(self.num_envs, dtype=np.bool_)
         truncated[rows] = self._steps[rows] >= self._limit
         terminated = np.zeros(self.num_envs, dtype=np.bool_)
@@ -182,6 +203,9 @@ class RoomsVector(BatchedEnv):
             if self.noise == "sequence":
                 self._clock[viewers] = (self._clock[viewers] + 1) % SEQUENCE
                 seen[watching] = self._ranged(sequence(self._clock[viewers], self._width))
+            elif self.noise == "photographs":
+                chosen = self.noise_rng.integers(viewers, len(self._photographs))
+                seen[watching] = self._ranged(self._photographs[chosen])
             else:
                 seen[watching] = self._white(viewers, self._width)
         elif self.noise == "small":
@@ -190,7 +214,7 @@ class RoomsVector(BatchedEnv):
         if self.noise == "video":
             self._seen[rows, self._width :] = self._film[self._clock[rows]]
         elif self._beside:
-            size = np.ones(len(rows)) if self.noise == "half" else self._size[place]
+            size = {"half": np.ones(len(rows)), "wall": watching}.get(self.noise, self._size[place])
             self._seen[rows, self._width :] = self._white(rows, self._beside) * size[:, None]
             shown = size >= 0.5
         self._shown[rows] = shown
@@ -215,6 +239,18 @@ class RoomsVector(BatchedEnv):
             "seen": self._seen,
         }
 
+    def _limits(self) -> dict[str, tuple[Any, Any]]:
+        space: Any = self.single_observation_space
+        inside = self._side + 1, self._side**2 - self._side - 2
+        frames = SEQUENCE if self.noise == "sequence" else FRAMES
+        return {
+            "place": inside,
+            "steps": (0, 2**62),
+            "last": (-1, 4),
+            "clock": (0, frames - 1),
+            "seen": (space.low, space.high),
+        }
+
     def _render_row(self, row: int) -> Array:
         """The rooms from above; beside them what the agent sees, one grey bar a number."""
         tile = 5
@@ -233,6 +269,14 @@ class RoomsVector(BatchedEnv):
         for top, bottom, level in zip(edges[:-1], edges[1:], grey.tolist(), strict=True):
             rectangle(picture, self._side * tile + 5, top, picture.shape[1], bottom, (level, level, level))
         return picture
+
+
+def photographs(width: int) -> tuple[NDArray[np.float64], str]:
+    """CIFAR-10's training images as grey levels in [0, 1], `width` pixels of each, and where they come from."""
+    images, source = cifar10_images()
+    pixels = images.reshape(len(images), -1, 3)
+    apart = ((np.arange(width) + 0.5) * pixels.shape[1] / width).astype(np.int64)
+    return (pixels[:, apart] @ (GRAY / 255)).clip(0, 1).astype(np.float64), source
 
 
 def sequence(frame: NDArray[np.int64], width: int) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from lpm.envs.rng import RowRandom, generators_from_array, generators_to_array
+from lpm.envs.rng import RowRandom, check_generators, generators_from_array, generators_to_array
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -38,6 +38,7 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
                                      array); must not draw: noise is drawn by the step that shows it
       `_info()`                      fresh arrays, one entry per row; at least "cell" and "noise"
       `_state()`                     the live arrays that hold the whole simulation, by name
+      `_limits()`                    what their numbers may be
 
     `self.rngs` holds one `np.random.Generator` per row (the one Gymnasium would make from the row's seed);
     `self.noise_rng` draws for many rows at once.
@@ -170,13 +171,7 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
     def set_state(self, state: State, rows: Mask | None = None) -> None:
         """Put back what `get_state` gave; with `rows`, only there (shared arrays stay as they are)."""
         live = self._state()
-        expected = {*live, "rngs", "noise_rng", "pending"}
-        if set(state) != expected:
-            raise ValueError(f"expected a state with the keys {sorted(expected)}, got {sorted(state)}")
-        for name, array in live.items():
-            saved = np.asarray(state[name])
-            if saved.shape != array.shape:
-                raise ValueError(f"state[{name!r}]: expected shape {array.shape}, got {saved.shape}")
+        self._check_state(state, live)
         everything = np.ones(self.num_envs, dtype=np.bool_)
         selection = everything if rows is None else checked_mask(rows, self.num_envs)
         for name, array in live.items():
@@ -190,6 +185,27 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
         self.noise_rng.state[selection] = np.asarray(state["noise_rng"])[selection]
         self._pending[selection] = np.asarray(state["pending"])[selection]
         self._any_pending = bool(self._pending.any())
+
+    def _check_state(self, state: State, live: dict[str, Array]) -> None:
+        """Refuse what the simulation could not go on from: compiled code looks at no bounds."""
+        expected = {*live, "rngs", "noise_rng", "pending"}
+        if set(state) != expected:
+            raise ValueError(f"expected a state with the keys {sorted(expected)}, got {sorted(state)}")
+        checked = {**live, "noise_rng": self.noise_rng.state, "pending": self._pending}
+        for name, array in checked.items():
+            saved = np.asarray(state[name])
+            if saved.shape != array.shape or not np.can_cast(saved.dtype, array.dtype, "same_kind"):
+                expected_here, came = (f"{a.dtype} of shape {a.shape}" for a in (array, saved))
+                raise ValueError(f"state[{name!r}]: expected {expected_here}, got {came}")
+        for name, (low, high) in self._limits().items():
+            saved = np.asarray(state[name])
+            if not (np.all(saved >= low) and np.all(saved <= high)):  # nan is in no interval
+                raise ValueError(f"state[{name!r}]: expected numbers from {low} to {high}, got others")
+        check_generators(np.asarray(state["rngs"]), self.num_envs)
+
+    def _limits(self) -> dict[str, tuple[Any, Any]]:
+        """Names in `_state()` to the least and the largest number that the simulation can go on from."""
+        return {}
 
     def _shared_state(self) -> Sequence[str]:
         """Names in `_state()` of arrays that belong to all rows together: no entry per row."""

@@ -76,8 +76,16 @@ class LeastSquares:
     """Inputs and targets of the MLP, (B, inputs) and (B, outputs)."""
 
 
-Loss = Callable[[Prepared], Tensor] | LeastSquares
-"""What is minimised: a function that returns the loss of each row, (B,), or a mean of it; or the written-out kind."""
+@dataclass(frozen=True)
+class WrittenOut:
+    """A loss that needs no autograd: the function also sets the gradients of all that is trained."""
+
+    descend: Callable[[Prepared], Tensor]
+    """Returns the mean loss of rows."""
+
+
+Loss = Callable[[Prepared], Tensor] | LeastSquares | WrittenOut
+"""What is minimised: a function that returns the loss of each row, (B,), or a mean of it; or a written-out kind."""
 
 
 def regression(model: Regressor, view: Callable[[Prepared], tuple[Tensor, Tensor, Tensor]]) -> Loss:
@@ -179,6 +187,28 @@ class Experience(nn.Module):
         return in_chunks(chunk, index, *flat, chunk=self.chunk).view(batch.shape)
 
     @torch.no_grad()
+    def both(self, encode: Callable[[Tensor], Tensor], batch: Transitions) -> tuple[Tensor, Tensor]:
+        """`encode` of the observations and of the successors of a block, (T·N, F) each.
+
+        Of images each is encoded once: the successor of a step is mostly the observation of the next.
+        """
+
+        def encoded(obs: Tensor) -> Tensor:
+            return in_chunks(lambda part: encode(self.input(part)), obs, chunk=self.chunk)
+
+        first, following = encoded(batch.obs.flatten(0, 1)), batch.next_obs.flatten(0, 1)
+        if self.spaces.kind == "vector":
+            return first, encoded(following)
+        envs = batch.shape[1]
+        same = in_chunks(
+            lambda a, b: (a == b).flatten(1).all(1), following[:-envs], batch.obs[1:].flatten(0, 1), chunk=self.chunk
+        )
+        new = torch.cat([~same, same.new_ones(envs)])
+        second = first.roll(-envs, 0)
+        second[new] = encoded(following[new])
+        return first, second
+
+    @torch.no_grad()
     def at(self, slots: Tensor, function: Callable[[Prepared], Tensor]) -> Tensor:
         """`function`, which returns one result per row, over slots of the buffer."""
         parts = torch.split(torch.arange(len(slots), device=slots.device), self.chunk)
@@ -263,9 +293,13 @@ class Experience(nn.Module):
             return torch.stack(least_squares(loss.layers, self._problems(loss, batches), optimizer, average)).mean()
         losses = []
         for part in batches.parts:
-            value = loss(self._prepared(batches.slots, part.to(batches.slots.device))).mean()
-            optimizer.zero_grad(set_to_none=True)
-            value.backward()  # type: ignore[no-untyped-call]
+            rows = self._prepared(batches.slots, part.to(batches.slots.device))
+            if isinstance(loss, WrittenOut):
+                value = loss.descend(rows)
+            else:
+                value = loss(rows).mean()
+                optimizer.zero_grad(set_to_none=True)
+                value.backward()  # type: ignore[no-untyped-call]
             if average is not None:
                 parameters = optimizer.param_groups[0]["params"]
                 average([*(parameter.grad for parameter in parameters), value.detach()], len(part))

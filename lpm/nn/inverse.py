@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,16 @@ from torch import Tensor, nn
 from lpm.core.spaces import Spaces
 from lpm.nn.experience import Prepared
 from lpm.nn.networks import Activation, Encoder, mlp
+
+IMAGES = 4  # axes of a batch
+
+
+def both(encode: Callable[[Tensor], Tensor], x: Tensor, x_next: Tensor) -> tuple[Tensor, Tensor]:
+    """Vectors encoded in one pass; images in two, because the larger pass would leave the processor's cache."""
+    if x.ndim == IMAGES:
+        return encode(x), encode(x_next)
+    first, second = encode(torch.cat([x, x_next])).chunk(2)
+    return first, second
 
 
 class InverseModel(nn.Module):
@@ -42,6 +52,17 @@ class InverseModel(nn.Module):
             for i, logits in enumerate(torch.split(output, list(self.spaces.factors), dim=1))
         ]
         return torch.stack(parts).sum(0)
+
+    @torch.no_grad()
+    def error(self, output: Tensor, code: Tensor) -> tuple[Tensor, Tensor]:
+        """`loss` of each sample, (B,), and its gradient (B, outputs), from what `forward` gave and encoded actions."""
+        if self.continuous:
+            difference = output - code
+            return 0.5 * difference.square().sum(1), difference
+        factors = list(self.spaces.factors)
+        log_prob = torch.cat([logits.log_softmax(1) for logits in torch.split(output, factors, dim=1)], 1)
+        loss = torch.linalg.vecdot(log_prob, code).neg_()  # the code is one-hot for each factor
+        return loss, log_prob.exp_().sub_(code)
 
     @torch.no_grad()
     def accuracy(self, phi: Tensor, phi_next: Tensor, action: Tensor) -> Tensor:
@@ -88,9 +109,8 @@ class InverseFeatures(nn.Module):
         return self.encoder(x)  # type: ignore[no-any-return]
 
     def pair(self, rows: Prepared) -> tuple[Tensor, Tensor]:
-        """φ(o) and φ(o'), encoded in one pass."""
-        first, second = self(torch.cat([rows.x, rows.x_next])).chunk(2)
-        return first, second
+        """φ(o) and φ(o'), (B, F) each."""
+        return both(self, rows.x, rows.x_next)
 
     def loss(self, rows: Prepared) -> Tensor:
         """Inverse loss of each row, (B,)."""

@@ -12,12 +12,9 @@ from lpm.experiments.experiment import EXPERIMENTS, Experiment, load_experiment
 from lpm.experiments.methods import parse_method
 from lpm.report.analysis import Analysis, analyse
 from lpm.report.html import write_page
-from lpm.report.results import Group, Run, read_results
+from lpm.report.results import UNUSABLE, Group, Run, read_results
 from lpm.report.train_runs import find_train_runs, train_evidence
 from lpm.sweeps import Result
-
-UNUSABLE = (ValueError, KeyError, TypeError, IndexError, AttributeError)
-"""A file may have the right outline and still lack what its experiment needs."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,11 @@ def write_pages(
         except UNUSABLE as problem:
             what = f"{type(problem).__name__}: {problem}"
             warnings += [*group.warnings, f"{group.experiment} {group.scale}: left out: {what}".replace(" :", ":")]
-    analyses += [analyse(evidence) for evidence in train_evidence(find_train_runs(folders, warnings))]
+    for evidence in train_evidence(find_train_runs(folders, warnings)):
+        try:
+            analyses.append(analyse(evidence))
+        except UNUSABLE as problem:
+            warnings.append(f"{evidence.name}: left out: {type(problem).__name__}: {problem}")
     everything = (*warnings, *(w for a in analyses for w in a.warnings))
     if not analyses:
         return Pages(None, (), everything)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,10 @@ from lpm.earlier import current_settings
 from lpm.files import parse_json, read_regular
 from lpm.sweeps import RESULT_FORMAT, Result
 
+UNUSABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
+"""What a file raises that has the right outline and lacks what its reader needs."""
+LARGEST = 1e100
+"""Of the numbers in a result."""
 OWN = ("seed", "method", "bonus", "fields", "policy")
 """Settings in which the runs of one condition may differ: the seed, and what makes the method."""
 
@@ -76,7 +79,7 @@ def read_results(
     for path in paths:
         try:
             run = Run(path, at_hand[path]) if at_hand and path in at_hand else read(path)
-        except ValueError as problem:
+        except UNUSABLE as problem:
             warnings.append(f"{path}: skipped: {problem}")
             continue
         name = run.settings["experiment"]
@@ -125,9 +128,12 @@ def read(path: Path) -> Run:
     for key, kind in (("experiment", str), ("method", str), ("seed", int)):
         if not isinstance(settings.get(key), kind) or isinstance(settings.get(key), bool):
             raise ValueError(f"settings.{key}: expected {kind.__name__}, got {settings.get(key)!r}")
-    for key in ("scale", "condition"):
+    for key in ("scale", "condition", "bonus", "policy"):
         if not isinstance(settings.get(key, ""), str):
             raise ValueError(f"settings.{key}: expected str, got {settings[key]!r}")
+    versions = result.get("versions", {})
+    if not isinstance(versions, dict) or not all(isinstance(version, str) for version in versions.values()):
+        raise ValueError(f"versions: expected package to text, got {_short(versions)}")
     _check_scores(result.get("scores", {}))
     _check_curves(result.get("curves", {}))
     if not result.get("scores") and not result.get("curves"):
@@ -139,8 +145,8 @@ def _check_scores(scores: Any) -> None:
     if not isinstance(scores, dict):
         raise ValueError(f"scores: expected metric to number, got {type(scores).__name__}")
     for metric, value in scores.items():
-        if not _is_number(value) or not math.isfinite(value):
-            raise ValueError(f"scores.{metric}: expected a finite number, got {value!r}")
+        if not _is_number(value):
+            raise ValueError(f"scores.{metric}: expected a finite number, got {_short(value)}")
 
 
 def _check_curves(curves: Any) -> None:
@@ -155,12 +161,13 @@ def _check_curves(curves: Any) -> None:
             raise ValueError(f"curves.{metric}: expected {len(curves['step'])} values as in step, got {len(values)}")
         for value in values:
             missing = value is None and metric != "step"
-            if not missing and (not _is_number(value) or not math.isfinite(value)):
-                raise ValueError(f"curves.{metric}: expected finite numbers, got {value!r}")
+            if not missing and not _is_number(value):
+                raise ValueError(f"curves.{metric}: expected finite numbers, got {_short(value)}")
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Finite, and small enough that squares and sums of it are too."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -LARGEST <= value <= LARGEST
 
 
 def _drop_mixed(group: Group) -> None:

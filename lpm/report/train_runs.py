@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lpm.experiments.evidence import Curve, Evidence, Score
+from lpm.report.results import LARGEST, UNUSABLE
 from lpm.runs.config import RunConfig
 from lpm.runs.folder import RunFolder
 from lpm.runs.metrics import read_metrics
@@ -47,12 +47,12 @@ def find_train_runs(folders: Iterable[Path], warnings: list[str]) -> list[TrainR
                 continue  # hidden folders belong to unfinished sweeps
             try:
                 lines = read_metrics(path / "metrics.jsonl")
-                config = RunFolder(path).config
-                if not all(math.isfinite(line["step"]) for line in lines):
+                config = RunFolder(path).described
+                if not all(_finite(line["step"]) for line in lines):
                     raise ValueError("expected a step in every line of metrics.jsonl")
             except FileNotFoundError:
                 warnings.append(f"{path}: skipped: no metrics.jsonl yet")
-            except (OSError, ValueError, KeyError, TypeError) as problem:
+            except (OSError, *UNUSABLE) as problem:
                 warnings.append(f"{path}: skipped: not a readable run ({problem})")
             else:
                 found[path.resolve()] = TrainRun(path, config, lines)
@@ -163,4 +163,4 @@ def _common(tables: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+    return isinstance(value, int | float) and -LARGEST <= value <= LARGEST

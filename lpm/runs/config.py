@@ -90,6 +90,8 @@ class RunConfig:
             raise ValueError(f"agent: expected {type(default).__name__} for {self.algo}, got {self.agent!r}")
         if self.bonus_settings is None:
             object.__setattr__(self, "bonus_settings", configure(self.bonus))
+        elif ":" in self.bonus and isinstance(self.bonus_settings, Mapping):
+            pass  # of a class that is not imported: a description, from which nothing can be built
         elif not isinstance(self.bonus_settings, lookup(self.bonus).bonus.Config):
             raise ValueError(f"bonus_settings: expected the Config of {self.bonus!r}, got {self.bonus_settings!r}")
 
@@ -122,21 +124,30 @@ class RunConfig:
         return to_toml(self.to_dict())
 
     @classmethod
-    def from_toml(cls, text: str) -> RunConfig:
+    def from_toml(cls, text: str, *, imports: bool = True) -> RunConfig:
         """Undo `to_toml`."""
-        return cls.from_dict(tomllib.loads(text))
+        return cls.from_dict(tomllib.loads(text), imports=imports)
 
     @classmethod
-    def from_dict(cls, tables: Mapping[str, Any]) -> RunConfig:
-        """Undo `to_dict`; lists may stand for tuples, as after JSON. Tables of earlier versions are understood."""
+    def from_dict(cls, tables: Mapping[str, Any], *, imports: bool = True) -> RunConfig:
+        """Undo `to_dict`; lists may stand for tuples, as after JSON. Tables of earlier versions are understood.
+
+        Without `imports` a bonus given as `package.module:Class` is only described.
+        """
         tables = current_tables(tables)
-        run = tables["run"]
+        hints = typing.get_type_hints(cls)
+        for name, value in tables["run"].items():
+            if name in hints and not _fits(value, hints[name]):
+                raise ValueError(f"run.{name}: expected {_words(hints[name])}, got {value!r:.100}")
+        run, bonus = tables["run"], tables.get("bonus", {})
+        if imports or ":" not in run["bonus"]:
+            bonus = _restore(lookup(run["bonus"]).bonus.Config, bonus)
         agent = type(PRESETS[run["algo"]]["default"])
         return cls(
             **run,
             env=_tuples_to_lists(tables.get("env", {})),
             agent=_restore(agent, tables[run["algo"]]),
-            bonus_settings=_restore(lookup(run["bonus"]).bonus.Config, tables.get("bonus", {})),
+            bonus_settings=bonus,
             mixer=_restore(MixerConfig, tables["mixer"]),
         )
 
@@ -160,6 +171,8 @@ def _restore(cls: type, table: Mapping[str, Any]) -> Any:
             value = table[item.name]
             nested = isinstance(hint, type) and dataclasses.is_dataclass(hint)
             values[item.name] = _restore(hint, value) if nested else _lists_to_tuples(value)
+            if not nested and not _fits(values[item.name], hint):
+                raise ValueError(f"{cls.__name__}.{item.name}: expected {_words(hint)}, got {value!r:.100}")
         elif _allows_none(hint):
             values[item.name] = None
     unknown = set(table) - {item.name for item in dataclasses.fields(cls)}
@@ -167,6 +180,25 @@ def _restore(cls: type, table: Mapping[str, Any]) -> Any:
         name = sorted(unknown)[0]
         raise ValueError(f"{cls.__name__} has no field {name!r}{suggest(name, hints)}")
     return cls(**values)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a plain value is of the type that a field is declared with."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return value in args
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, arg) for arg in args)
+    if origin is tuple:
+        each = args[:1] * len(value) if args[1:] == (...,) and isinstance(value, tuple) else args
+        return isinstance(value, tuple) and len(value) == len(each) and all(map(_fits, value, each))
+    if hint in (int, float):
+        return isinstance(value, (int, hint)) and not isinstance(value, bool)
+    return not isinstance(hint, type) or isinstance(value, hint)
+
+
+def _words(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint).replace("typing.", "")
 
 
 def _allows_none(hint: Any) -> bool:

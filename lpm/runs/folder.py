@@ -72,10 +72,18 @@ class RunFolder:
 
     @property
     def config(self) -> RunConfig:
-        """The run's settings."""
+        """The run's settings. A bonus given as `package.module:Class` is imported."""
+        return self._read(imports=True)
+
+    @property
+    def described(self) -> RunConfig:
+        """The run's settings for those who only look: nothing is imported."""
+        return self._read(imports=False)
+
+    def _read(self, imports: bool) -> RunConfig:
         try:
-            return RunConfig.from_toml(read_regular(self.config_file, MAX_CONFIG).decode())
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as problem:
+            return RunConfig.from_toml(read_regular(self.config_file, MAX_CONFIG).decode(), imports=imports)
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as problem:
             raise ValueError(f"{self.config_file}: expected the settings of a run: {problem}") from problem
 
     def extend(self, steps: int) -> None:

@@ -82,17 +82,28 @@ def words(card: Mapping[str, Any]) -> str:
         if clean >= 0.05:
             said += _listed({family: _kept(card, family) for family in card["families"] if family != CLEAN})
     if value["focus"] is not None:
-        avoided = f"avoids {_percent(min(value['focus'], 1))} of the steps on noise that the oracle avoids"
-        said.append(f"It {'spends more steps on noise than random actions do' if value['focus'] < 0 else avoided}.")
+        said.append(f"It {_wasted(value['focus'])}.")
     if value["unpaid"] is not None:
         said.append(f"After learning it still pays {_percent(1 - value['unpaid'])} of its first pay for pure noise.")
     if value["task"] is not None:
-        said.append(f"In the task it gets {_percent(value['task'])} of the oracle's success.")
+        gets = f"gets {_percent(value['task'])} of the oracle's success"
+        said.append(f"In the task it {'does no better than random actions' if value['task'] < 0.05 else gets}.")
     said.append(f"A run takes {card['cost']:.2f} times as long as without a bonus.")
+    if card["scale"] == "smoke":
+        said.append("At the smoke scale runs are too short for any of this: it shows that everything runs.")
     if card["missing"]:
         names = ", ".join(WORLDS[world].label for world in card["missing"])
         said.append(f"Not run, and not in the total: {names}.")
     return " ".join(said)
+
+
+def _wasted(focus: float) -> str:
+    """Steps on noise, between those of random actions (0) and of the oracle (1)."""
+    if abs(focus) < 0.05:
+        return "spends as many steps on noise as random actions do"
+    if focus < 0:
+        return "spends more steps on noise than random actions do"
+    return f"avoids {_percent(min(focus, 1))} of the steps on noise that the oracle avoids"
 
 
 def _kept(card: Mapping[str, Any], family: str) -> float:
@@ -139,7 +150,12 @@ def shown(estimate: Mapping[str, Any]) -> str:
     """A number with its interval."""
     if estimate["value"] is None:
         return "–"
-    return f"{estimate['value']:.2f} [{estimate['low']:.2f}, {estimate['high']:.2f}]"
+    return f"{hundredths(estimate['value'])} [{hundredths(estimate['low'])}, {hundredths(estimate['high'])}]"
+
+
+def hundredths(value: float | None) -> str:
+    """Two digits after the point; never -0.00."""
+    return "–" if value is None else f"{round(value, 2) + 0.0:.2f}"
 
 
 def _references(runs: Runs, cell: tuple[str, str]) -> dict[str, Any]:

@@ -8,11 +8,12 @@ from typing import Any
 
 from lpm.report.analysis import Analysis, analyse
 from lpm.report.charts import Payload
+from lpm.report.families import family_of
 from lpm.report.html import document, section
 from lpm.report.tables import fold, framed, heads, table_cell
 from lpm.report.text import count_of, flatten
 from lpm.suite.axes import AXES, LEAST, MOST
-from lpm.suite.card import Card, shown, words
+from lpm.suite.card import Card, hundredths, words
 from lpm.suite.worlds import LABELS, WORLDS
 from lpm.sweeps import Result
 
@@ -27,17 +28,22 @@ STYLE = """
   background: linear-gradient(var(--line), var(--line)) center / 100% 1px no-repeat; }
 .dot .track > * { position: absolute; top: 50%; transform: translate(-50%, -50%); }
 .dot .end { width: 1px; height: 100%; background: var(--soft); } .dot .end.one { background: var(--yes); width: 2px; }
-.dot .range { height: .4rem; border-radius: .2rem; background: var(--recommended);
+.dot .range { height: .4rem; border-radius: .2rem; background: var(--own);
   opacity: .35; transform: translateY(-50%); }
-.dot .own { width: .95rem; height: .95rem; border-radius: 50%; background: var(--recommended); }
+.dot .own { width: .95rem; height: .95rem; border-radius: 50%; background: var(--own); }
 .dot .other { width: .4rem; height: .4rem; border-radius: 50%; background: var(--soft); opacity: .55; }
 .dot.main { font-weight: 700; font-size: 1.1rem; } .dot.main .own { width: 1.3rem; height: 1.3rem; }
 .dot small { color: var(--soft); font-weight: 400; white-space: nowrap; }
 .scale { color: var(--soft); font-size: .82rem; min-height: 1.2rem; } .scale .track { background: none; }
 .scale .track span { white-space: nowrap; } #card { padding-top: 1.6rem; } td .whole { white-space: nowrap; }
 table .own td, table .own th { font-weight: 700; }
+table.beside { font-size: .92rem; } table.beside th, table.beside td { padding: .3rem .4rem; }
+table.beside thead th { line-height: 1.25; font-size: .8rem; } table.beside .shade { min-width: 2.9rem; }
+table.beside tbody th { white-space: normal; overflow-wrap: break-word; max-width: 14rem; }
+table.beside th:first-child { position: sticky; left: 0; z-index: 1; background: var(--bg); }
 @media (max-width: 640px) { .dot { grid-template-columns: 1fr auto; gap: .1rem .6rem; margin-bottom: .4rem; }
   .dot .track { grid-column: 1 / -1; grid-row: 2; } .scale.dot { margin: 0; } }
+@media (max-width: 900px) { table.beside tbody th { min-width: 6.2rem; overflow-wrap: anywhere; } }
 """
 
 
@@ -49,9 +55,10 @@ def card_page(card: Card, others: Sequence[Card], results: Sequence[Result]) -> 
     places = {"card": "Card", "baselines": "Baselines", "families": "Noise"}
     places |= {analysis.name: analysis.evidence.name.removeprefix("suite-") for analysis in analyses}
     eyebrow = f"{count_of(len(card['seeds']), 'seed')} · {card['scale']} scale · suite version {card['suite']}"
+    said = escape(words(card)).replace(" %", "\u00a0%")  # no line ends before the sign
     body = (
-        f'<section id="card"><p class="eyebrow">{escape(eyebrow)}</p><p class="verdict">{escape(words(card))}</p>'
-        f"{_dots(card, others)}{_settings(card)}</section>"
+        f'<section id="card"><p class="eyebrow">{escape(eyebrow)}</p><p class="verdict">{said}</p>'
+        f'<div style="--own: var(--{family_of(card["bonus"])})">{_dots(card, others)}</div>{_settings(card)}</section>'
         f'<section id="baselines" class="experiment"><h2>Beside the baselines</h2>{_table(card, others)}</section>'
         f'<section id="families" class="experiment"><h2>World by world</h2>{_conditions(card)}</section>'
         f"{''.join(section(analysis, payload) for analysis in analyses)}"
@@ -111,7 +118,7 @@ def _dot(label: str, estimate: Mapping[str, Any], others: Sequence[float], main:
         left, right = _place(low), _place(high)
         marks += f'<i class="range" style="left:{left:.1f}%;width:{right - left:.1f}%"></i>'
         marks += f'<i class="own" style="left:{_place(value):.1f}%"></i>'
-        number = f"{value:.2f} <small>{low:.2f} to {high:.2f}</small>"
+        number = f"{hundredths(value)} <small>{hundredths(low)} to {hundredths(high)}</small>"
     kind = "dot main" if main else "dot"
     return (
         f'<div class="{kind}"><span>{escape(label)}</span><div class="track" aria-hidden="true">{marks}</div>'
@@ -127,16 +134,24 @@ def _table(card: Card, others: Sequence[Card]) -> str:
     everyone.sort(key=lambda one: (len(one["missing"]), -(one["total"]["value"] or 0.0)))
     for one in everyone:
         part = f"<small>without {escape(', '.join(one['missing']))}</small>" if one["missing"] else ""
-        cells = [table_cell("total", f'<span><span class="whole">{escape(shown(one["total"]))}</span>{part}</span>')]
-        for axis, label in AXES.items():
-            value = one["axes"].get(axis, {}).get("value")
-            cells.append(table_cell(label, "–" if value is None else f"{value:.2f}"))
-        cells.append(table_cell("cost", f"{one['cost']:.2f}×"))
+        total = one["total"]
+        between = "" if total["value"] is None else f"{hundredths(total['low'])} to {hundredths(total['high'])}"
+        cells = [f'<td>{hundredths(total["value"])}<small class="whole">{between}</small>{part}</td>']
+        cells += [f"<td>{_shaded(one['axes'].get(axis, {}).get('value'))}</td>" for axis in AXES]
+        cells.append(f"<td>{one['cost']:.2f}×</td>")
         own = ' class="own"' if one is card else ""
         rows.append(f'<tr{own}><th scope="row">{escape(one["label"])}</th>{"".join(cells)}</tr>')
     head = heads("bonus", "total", *map(escape, AXES.values()), "time")
     note = "" if len(everyone) > 1 else '<p class="soft">No stored cards of this scale and version to compare with.</p>'
-    return framed("many", head, "".join(rows)) + note
+    body = f'<table class="beside"><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table>'
+    return f'<div class="scroll" tabindex="0">{body}</div>{note}'
+
+
+def _shaded(value: float | None) -> str:
+    """A score on a ground that is the darker the nearer it is to the oracle's."""
+    if value is None:
+        return "–"
+    return f'<span class="shade" style="--share:{100 * min(max(value, 0), 1):.0f}%">{hundredths(value)}</span>'
 
 
 def _conditions(card: Card) -> str:
@@ -148,9 +163,7 @@ def _conditions(card: Card) -> str:
         for world in worlds:
             numbers = card["conditions"].get(f"{world}/{family}")
             known = known or numbers is not None
-            text = "" if numbers is None or numbers["value"] is None else f"{numbers['value']:.2f}"
-            share = 100 * min(max(float(text or 0), 0), 1)
-            content = f'<span class="shade" style="--share:{share:.0f}%">{text}</span>' if text else ""
+            content = "" if numbers is None else _shaded(numbers["value"])
             if numbers is not None and not numbers["counts"]:
                 content = "<small>not scored</small>"
             cells.append(table_cell(WORLDS[world].label, content))

@@ -5,15 +5,19 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any
 
 from lpm.report.families import FAMILIES, RECOMMENDED, family_of
+from lpm.report.text import count_of
 from lpm.suite.axes import AXES, LEAST, MOST
-from lpm.suite.card import Card, shown
+from lpm.suite.card import Card, hundredths, shown
 from lpm.suite.worlds import LABELS, WORLDS
 
 LOWEST, HIGHEST = LEAST, MOST
 GREY = "#9aa2aa"
+TIME, LONGEST = "time", 34
+"""A column of the leaderboard, and the most characters of a label in it."""
 
 
 def card_png(card: Card, others: Sequence[Card] = ()) -> bytes:
@@ -37,7 +41,8 @@ def card_png(card: Card, others: Sequence[Card] = ()) -> bytes:
     axis.set_yticks([at for at, _ in ticks], [_plain(label) for _, label in ticks], fontsize=9)
     axis.get_yticklabels()[0].set_fontweight("bold")
     axis.set_ylim(y + 0.7, 0.3)
-    beside = f"; grey: {len(others)} stored cards" if others else ""
+    count = sum(other["name"] != card["name"] for other in others)
+    beside = f"; grey: {count_of(count, 'other card')}" if count else ""
     part = f"; without {', '.join(WORLDS[world].label for world in card['missing'])}" if card["missing"] else ""
     figure.suptitle(_plain(f"{card['label']}: {shown(card['total'])}"), x=0.02, ha="left", fontweight="bold")
     axis.set_title(_plain(f"{len(card['seeds'])} seeds, 95 % intervals{beside}{part}"), loc="left", fontsize=9)
@@ -46,32 +51,72 @@ def card_png(card: Card, others: Sequence[Card] = ()) -> bytes:
 
 def leaderboard_data(cards: Sequence[Card]) -> list[list[Any]]:
     """What the leaderboard's picture is drawn from."""
-    return [[card["label"], card["bonus"], *card["total"].values(), len(card["missing"])] for card in cards]
+    return [
+        [card["label"], card["bonus"], *card["total"].values(), *_columns(card).values(), len(card["missing"])]
+        for card in cards
+    ]
 
 
 def leaderboard_png(cards: Sequence[Card]) -> bytes:
-    """The total of every card, best first."""
-    figure, axis = _figure(0.32 * len(cards) + 1.3)
+    """The total of every card, best first, and beside it its axes: the darker, the nearer to the oracle."""
+    figure, axis = _figure(0.34 * len(cards) + 1.9, 12.8, (0.72, 1.28))
+    axis, table = axis
+    lows = [card["total"]["low"] for card in cards if card["total"]["low"] is not None]
+    highs = [card["total"]["high"] for card in cards if card["total"]["high"] is not None]
+    axis.set_xlim(max(min([-0.1, *lows]) - 0.04, LOWEST), min(max([1.1, *highs]) + 0.04, HIGHEST))
     for row, card in enumerate(cards):
         colour = FAMILIES[family_of(card["bonus"])].light
-        _interval(axis, row, card["total"], colour, card["name"] == RECOMMENDED)
-    labels = [card["label"] + (" *" if card["missing"] else "") for card in cards]
+        _interval(axis, row, card["total"], colour, card["name"] == RECOMMENDED, number=False)
+    labels = [_short(card["label"]) + (" *" if card["missing"] else "") for card in cards]
     axis.set_yticks(range(len(cards)), [_plain(label) for label in labels], fontsize=10)
     for tick, card in zip(axis.get_yticklabels(), cards, strict=True):
         tick.set_fontweight("bold" if card["name"] == RECOMMENDED else "normal")
-    axis.set_ylim(len(cards) - 0.4, -0.6)
-    part = "; * not in all worlds" if any(card["missing"] for card in cards) else ""
-    axis.set_title(f"Total of the suite, 95 % intervals over seeds{part}", loc="left", fontsize=11, fontweight="bold")
+    axis.set_title("Total, 95 % intervals over seeds", loc="left", fontsize=11, fontweight="bold")
+    heads = list(_columns(cards[0])) if cards else []
+    shares = [[min(max(v or 0.0, 0.0), 1.0) for v in list(_columns(card).values())[:-1]] for card in cards]
+    if shares:
+        # the last column, time, has no such scale
+        table.imshow(
+            shares, cmap="Blues", vmin=0, vmax=2, aspect="auto", extent=(-0.5, len(heads) - 1.5, *_ends(cards))
+        )
+    for row, card in enumerate(cards):
+        for column, (head, value) in enumerate(_columns(card).items()):
+            text = hundredths(value) + ("×" if head == TIME else "")
+            weight = "bold" if card["name"] == RECOMMENDED else "normal"
+            table.text(column, row, text.replace("-", "−"), ha="center", va="center", fontsize=9, fontweight=weight)
+    table.set_xticks(range(len(heads)), [fill(head, 9) for head in heads], fontsize=8.5)
+    table.tick_params(axis="both", length=0, labeltop=True, labelbottom=False, labelleft=False)
+    table.set_xlim(-0.5, max(len(heads) - 0.5, 0.5))
+    table.spines[:].set_visible(False)
+    axis.set_ylim(*_ends(cards))
+    if any(card["missing"] for card in cards):
+        axis.set_xlabel("* not in all worlds: does not compare with the others", loc="left", fontsize=9)
     return _encoded(figure, leaderboard_data(cards))
 
 
-def _figure(height: float) -> tuple[Any, Any]:
+def _ends(cards: Sequence[Card]) -> tuple[float, float]:
+    return len(cards) - 0.5, -0.5
+
+
+def _columns(card: Card) -> dict[str, float | None]:
+    """Title to number: total, axes and time."""
+    axes = {words: card["axes"].get(axis, {}).get("value") for axis, words in AXES.items()}
+    return {"total": card["total"]["value"], **axes, TIME: card["cost"]}
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}…"
+
+
+def _figure(height: float, width: float = 8.2, columns: tuple[float, ...] = ()) -> tuple[Any, Any]:
+    """A figure and the place for dots; with `columns`, shares of the width, all places."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8.2, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    axis = figure.subplots()
+    places = figure.subplots(1, len(columns) or 1, squeeze=False, sharey=True, width_ratios=columns or None)[0]
+    axis = places[0]
     axis.axvline(0, color="#555b62", linewidth=1)
     axis.axvline(1, color="#0d6b4f", linewidth=1.6)
     axis.set(xlim=(LOWEST - 0.02, HIGHEST + 0.25))
@@ -80,18 +125,20 @@ def _figure(height: float) -> tuple[Any, Any]:
     axis.set_axisbelow(True)
     axis.spines[["top", "right", "left"]].set_visible(False)
     axis.tick_params(axis="y", length=0)
-    return figure, axis
+    return figure, places if columns else axis
 
 
-def _interval(axis: Any, y: float, estimate: Any, colour: str, strong: bool) -> None:
+def _interval(axis: Any, y: float, estimate: Any, colour: str, strong: bool, number: bool = True) -> None:
     value = estimate.get("value")
     if value is None:
         axis.text(0.02, y, "not measured", va="center", fontsize=8, color=GREY)
         return
     low, high, at = (min(max(estimate[key], LOWEST), HIGHEST) for key in ("low", "high", "value"))
-    axis.hlines(y, low, high, color=colour, linewidth=5 if strong else 2.6, alpha=0.4, zorder=3)
+    axis.hlines(y, low, high, color=colour, linewidth=5 if strong else 3, alpha=0.4, zorder=3)
     axis.plot([at], [y], "o", color=colour, markersize=10 if strong else 6.5, zorder=4)
-    axis.text(HIGHEST + 0.03, y, f"{value:.2f}", va="center", fontsize=9, fontweight="bold" if strong else "normal")
+    if number:
+        text = hundredths(value).replace("-", "−")
+        axis.text(HIGHEST + 0.03, y, text, va="center", fontsize=9, fontweight="bold" if strong else "normal")
 
 
 def _value(card: Card, kind: str, key: str) -> float | None:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from lpm.core.check import IntrinsicCheckError, check_intrinsic
-from lpm.core.registry import make
+from lpm.core.registry import configure, make
 from lpm.experiments import two_arms
 from lpm.experiments.experiment import Method, folder_name
 from lpm.experiments.methods import parse_method
 from lpm.experiments.training import run_training
+from lpm.runs.machine import machine
 from lpm.suite.axes import Cell, Floats, Runs
 from lpm.suite.worlds import VERSION, WORLDS
 from lpm.sweeps import Job, Result, Tick
@@ -32,7 +33,11 @@ def conditions(scale: str) -> list[Cell]:
 
 
 def check(name: str, method: Method) -> None:
-    """Hold the bonus against the contract before anything is run; a ValueError names the rule that it breaks."""
+    """Hold the bonus against the contract before anything is run; a ValueError names the rule that it breaks.
+
+    A bonus or a field that does not exist breaks no rule, and is said so in words of its own.
+    """
+    configure(method.bonus, **method.fields)
     try:
         check_intrinsic(partial(make, method.bonus, **method.fields))
     except IntrinsicCheckError as problem:
@@ -59,8 +64,9 @@ def jobs_of(name: str, scale: str, seeds: Sequence[int], out: Path, worlds: Sequ
 
 
 def run_job(task: Any, tick: Tick, scratch: Path) -> Result:
-    """Do one of them."""
-    return two_arms.run_job(task, tick, scratch) if isinstance(task, dict) else run_training(task, tick, scratch)
+    """Do one of them, and say what it ran on."""
+    done = two_arms.run_job(task, tick, scratch) if isinstance(task, dict) else run_training(task, tick, scratch)
+    return {**done, "machine": machine()}
 
 
 def measured(results: Sequence[Result], scale: str) -> Runs:

@@ -142,6 +142,8 @@ def attempt(job: Job, function: Function, report: Callable[[int, bool], None]) -
     `report(units, resumed)` is called now and then with the work done since the last call.
     """
     scratch = job.scratch_folder
+    if scratch.is_symlink():
+        raise ValueError(f"{scratch} is a symbolic link: expected the folder itself")
     scratch.mkdir(parents=True, exist_ok=True)
     # a killed sweep's worker may live a moment longer than the sweep: two must not write the same checkpoints
     with exclusive(scratch.with_name(f"{scratch.name}.lock"), wait=60.0):

@@ -24,6 +24,8 @@ def exclusive(path: Path, wait: float = 0.0) -> Iterator[None]:
 
     The file says who holds it. One left behind by a killed process does not count: not the file is the lock.
     """
+    if path.is_symlink():
+        raise ValueError(f"{path} is a symbolic link: expected the file itself")
     lock = FileLock(path)
     try:
         lock.acquire(timeout=wait)

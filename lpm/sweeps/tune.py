@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lpm.files import parse_json, read_regular
 from lpm.sweeps.fields import Field
 from lpm.sweeps.lock import BusyError, exclusive
 from lpm.versions import pip_install
@@ -55,18 +58,59 @@ def search(
     out.mkdir(parents=True, exist_ok=True)
     try:
         with exclusive(out / ".tune.lock"):
-            study = optuna.create_study(
-                storage=JournalStorage(JournalFileBackend(str(out / STUDY))),
-                study_name="lpm",
-                direction="maximize",
-                load_if_exists=True,
-            )
+            with _named(out / STUDY):
+                _mend(out / STUDY)
+                lock: Any = _HeldAlready()
+                study = optuna.create_study(
+                    storage=JournalStorage(JournalFileBackend(str(out / STUDY), lock)),
+                    study_name="lpm",
+                    direction="maximize",
+                    load_if_exists=True,
+                )
+                for trial in study.trials:
+                    _trial(trial, [field for field in fields if field.name in trial.params])
             whole = {**settings, "seed": seed, "batch": batch, **{f"field {f.name}": repr(f) for f in fields}}
             _check_settings(study, whole, out)
             _search(optuna, study, fields, evaluate, trials, batch, seed)
             return [_trial(t, fields) for t in study.trials if _complete(t, fields)]
     except BusyError as problem:
         raise BusyError(f"another search is writing there: {problem}; wait for it, or use another --out") from None
+
+
+class _HeldAlready:
+    """Optuna's lock, which we do not need: `.tune.lock` is held. Its own waits for ever if a killed search left it."""
+
+    def acquire(self) -> bool:
+        """Nobody else is there."""
+        return True
+
+    def release(self) -> None:
+        """Nothing to give back."""
+
+
+def _mend(log: Path) -> None:
+    """Look at the log of an earlier search before Optuna does, and cut off a line that was not written to its end."""
+    log.with_name(f"{log.name}.lock").unlink(missing_ok=True)  # of a killed search of an earlier version
+    if not log.exists() and not log.is_symlink():
+        return
+    *lines, rest = read_regular(log).split(b"\n")
+    for number, line in enumerate(lines, 1):
+        entry = parse_json(line)
+        if not isinstance(entry, dict) or type(entry.get("op_code")) is not int:
+            raise ValueError(f"line {number}: expected an entry of Optuna's journal, got {line[:80]!r}")
+    if rest:
+        os.truncate(log, log.stat().st_size - len(rest))
+
+
+@contextmanager
+def _named(log: Path) -> Iterator[None]:
+    """Whatever a log that is none makes Optuna raise, as a sentence."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, AssertionError, RuntimeError) as problem:
+        raise ValueError(
+            f"{log}: expected the log of a search, but it cannot be read ({problem}); use another --out or delete it"
+        ) from problem
 
 
 def _search(

@@ -247,6 +247,63 @@ def test_resumes_exactly(space: str) -> None:
         loaded.update()
 
 
+def _line_from_a_corner(steps: int, envs: int, seed: int = 0, still: float = 0.0, noise: float = 0.0) -> Transitions:
+    """Random steps on a plane from a corner, a share of which stay `still`; noise grows with the first number."""
+    generator = np.random.default_rng(seed)
+    place = np.zeros((steps + 1, envs, 2))
+    action = generator.integers(0, 4, (steps, envs))
+    moves = np.array([[1, 0], [-1, 0], [0, 1], [0, -1]])
+    for t in range(steps):
+        moved = np.clip(place[t] + moves[action[t]], 0, 40)
+        place[t + 1] = np.where(generator.random((envs, 1)) < still, place[t], moved)
+    seen = torch.as_tensor(place, dtype=torch.float32)
+    if noise:
+        extra = torch.as_tensor(generator.normal(size=seen.shape), dtype=torch.float32) * seen[..., :1] * noise
+        seen = torch.cat([seen, extra], 2)
+    return Transitions.build(seen[:-1], torch.as_tensor(action), seen[1:])
+
+
+PLANE = lpm.Spaces(Box(-np.inf, np.inf, (2,)), Discrete(4))
+
+
+def test_the_first_errors_do_not_shut_the_gate_on_the_frontier() -> None:
+    """f expects at first that nothing changes; expecting the mean, it errs most where the start is far."""
+    bonus = make(PLANE, num_envs=8, rollout_steps=64)
+    block = _line_from_a_corner(64, 8)
+    bonus.step(block)
+    bonus.update()
+    phi = bonus.state.scaled(block.obs.flatten(0, 1))
+    gate, _ = bonus._gates(phi, block.action.flatten())
+    far = phi.norm(dim=1) >= phi.norm(dim=1).quantile(0.9)
+    assert gate[far].mean() > 0.8
+
+
+def test_standing_still_does_not_change_the_unit_of_steps() -> None:
+    """Whether less or more than half of the steps move must not matter."""
+    sizes = []
+    for still in (0.3, 0.7):
+        bonus = make(PLANE, num_envs=8, rollout_steps=128, horizon=2000.0)
+        for seed in range(8):
+            bonus.step(_line_from_a_corner(128, 8, seed, still))
+            bonus.update()
+        sizes.append(float((bonus.unit / bonus.state.input.moments.std).diagonal().mean()))  # type: ignore[union-attr, operator]
+    assert max(sizes) < 4 * min(sizes)
+
+
+def test_noise_that_grows_with_the_place_does_not_close_it() -> None:
+    bonus = make(lpm.Spaces(Box(-np.inf, np.inf, (4,)), Discrete(4)), num_envs=8, rollout_steps=128)
+    for seed in range(6):
+        bonus.step(_line_from_a_corner(128, 8, seed, noise=0.5))
+        bonus.update()
+    block = _line_from_a_corner(128, 8, 9, noise=0.5)
+    gate, weight = bonus._gates(bonus.state.scaled(block.obs.flatten(0, 1)), block.action.flatten())
+    x = block.obs.flatten(0, 1)[:, 0]
+    far = x >= x.quantile(0.95)
+    assert gate[far].mean() > 0.3  # what is left is the place's share
+    assert weight[far][:, :2].mean() > 0.8
+    assert weight[far][:, 2:].mean() < 0.05
+
+
 # ---- what it survives -------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("scale", [1e-30, 1e-6, 1e6, 1e30])
 def test_any_scale_gives_finite_rewards(scale: float) -> None:

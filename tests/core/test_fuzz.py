@@ -22,6 +22,9 @@ from lpm import IntrinsicReward, Spaces, Transitions
 from lpm.core.check_case import Case, IntrinsicCheckError, snapshot
 
 TRIED: Counter[str] = Counter()
+"""What became of cases and of their calls."""
+CALLS: Counter[str] = Counter()
+"""Calls by bonus."""
 
 FLOATS = [torch.float32, torch.float32, torch.float32, torch.float64, torch.float16, torch.bfloat16]
 INTEGERS = [torch.int64, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
@@ -110,10 +113,32 @@ def blocks(draw: st.DrawFn, spaces: Spaces, envs: int) -> dict[str, Any]:
     }
     if draw(st.integers(0, 24)) == 0:
         fields[draw(st.sampled_from(["reward", "policy"]))] = None
-    if draw(st.integers(0, 24)) == 0:
+    if draw(st.integers(0, 9)) == 0:
         name = draw(st.sampled_from(sorted(fields)))
-        fields[name] = None if fields[name] is None else fields[name][..., :1]
+        fields[name] = None if fields[name] is None else odd(fields[name], draw(st.sampled_from(ODD)))
     return fields
+
+
+ODD = ["narrow", "strided", "expanded", "with gradient", "read-only", "wrong dtype", "timeless"]
+
+
+def odd(value: Tensor, how: str) -> Any:
+    """A field as a careless caller might give it: some of these are right, some must be refused."""
+    if how == "narrow":
+        return value[..., :1]
+    if how == "strided":  # the same numbers, every other place in memory
+        return torch.stack((value, value), -1)[..., 0]
+    if how == "expanded":  # one row for all of time
+        return value[:1].expand(value.shape) if len(value) else value
+    if how == "with gradient":
+        return value.clone().requires_grad_() if value.is_floating_point() else value
+    if how == "read-only":
+        array = value.float().numpy() if value.dtype == torch.bfloat16 else value.numpy()
+        array.flags.writeable = False
+        return array  # no tensor
+    if how == "wrong dtype":
+        return value.to(torch.float32 if value.dtype != torch.float32 else torch.int64)
+    return value[0] if len(value) else value
 
 
 def unchanged(before: dict[str, Any], bonus: IntrinsicReward, what: str) -> None:
@@ -127,6 +152,7 @@ def unchanged(before: dict[str, Any], bonus: IntrinsicReward, what: str) -> None
 def attack(data: st.DataObject) -> None:
     """Build a bonus, call it a few times with whatever hypothesis thinks of."""
     name = data.draw(st.sampled_from(lpm.names()))
+    TRIED["cases"] += 1
     observation, action, envs = data.draw(boxes()), data.draw(actions()), data.draw(st.integers(1, 3))
     try:
         spaces = Spaces(observation, action)
@@ -139,6 +165,7 @@ def attack(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(2, 5))):
         verb = data.draw(st.sampled_from(["step", "step", "step", "observe", "score"]))
         fields, before = data.draw(blocks(spaces, envs)), snapshot(bonus)
+        CALLS[name] += 1
         try:
             reward = getattr(bonus, verb)(Transitions(**fields))
         except ValueError:
@@ -151,6 +178,7 @@ def attack(data: st.DataObject) -> None:
             assert reward.shape == fields["valid"].shape
             assert bool(torch.isfinite(reward).all()), f"{name}: {reward}"
             assert not bool(reward[~fields["valid"]].any())
+            assert not reward.requires_grad
         if verb != "score":
             for metric, value in bonus.update().items():
                 assert bool(torch.isfinite(value)), f"{name}: {metric} is {value}"

@@ -175,6 +175,7 @@ def test_picture_holds_the_view_and_a_map():
         ({"sticky": 1.5}, r"sticky must be a probability in \[0, 1\], got 1.5"),
         ({"max_steps": 0}, "max_steps must be at least 1 or None, got 0"),
         ({"width": 4}, "at least 8 pixels, got 4 x 120"),
+        ({"noise_wall": 12}, "noise_wall must be the index of one of 12 walls, got 12"),
         ({"images": IMAGES}, "images are shown only with noise=\"action\", got noise='none'"),
         ({"noise": "action", "images": IMAGES / 255}, r"uint8 array .* got float64 of shape \(5, 32, 32, 3\)"),
         ({"noise": "action", "images": IMAGES[:0]}, "non-empty"),
@@ -207,3 +208,18 @@ def test_missing_package_names_the_extra(monkeypatch, missing, module, extra):
     monkeypatch.delitem(sys.modules, module, raising=False)
     with pytest.raises(ImportError, match=re.escape(pip_install(extra))):
         importlib.import_module(module)
+
+
+def test_the_wall_of_the_suite_is_in_view_at_the_start_and_another_can_be_chosen() -> None:
+    """`lpm/NoisyMaze-v0` fills a wall of the first arm; of the long wall between the arms a short run sees nothing."""
+    clean, wall = (gym.make_vec("lpm/NoisyMaze-v0", num_envs=2, noise=n, width=36, height=36) for n in ("none", "wall"))
+    seen, _ = clean.reset(seed=0)
+    noisy, info = wall.reset(seed=0)
+    changed = (seen != noisy).any(axis=(1, 3))  # by column
+    assert info["noise"].all()
+    assert 0.1 < changed.mean() < 0.5  # seen from the side
+    assert (noisy[0] != noisy[1]).any()
+    for _ in range(18):  # a quarter turn to the left: the wall nearly fills the picture
+        seen, noisy = (envs.step(np.full(2, Action.TURN_LEFT))[0] for envs in (clean, wall))
+    assert (seen != noisy).any(axis=(1, 3)).mean() > 0.9
+    assert not make(noise="state")(2).reset(seed=0)[1]["noise"].any()

@@ -12,6 +12,7 @@ from env_contract import check_autoreset_modes, check_save_and_restore, check_se
 from gymnasium.utils.env_checker import check_env
 
 import lpm.envs  # noqa: F401
+from lpm.envs.noise_sources import GRAY, cifar10_images
 from lpm.envs.rooms import FAMILIES, WATCH, RoomsVector, generate_layout
 
 UP, DOWN, LEFT, RIGHT = range(4)
@@ -103,6 +104,29 @@ def test_the_sequence_goes_on_where_it_stood() -> None:
     again._clock[:] = env._clock - 4
     frames = [again.step(np.full(64, WATCH))[0] for _ in range(4)]
     np.testing.assert_array_equal(np.array(frames), seen[[1, 2, 3, 5]])
+
+
+def test_photographs_are_grey_levels_of_a_picture_of_the_set() -> None:
+    env, seen, cells, shown = walk("photographs", [RIGHT, WATCH, WATCH, RIGHT], observation="onehot")
+    assert shown[:, 0].tolist() == [False, False, True, True, False]
+    assert (cells[1:4] == 1).all()
+    assert env.images_source != "none"
+    images, _ = cifar10_images()
+    first = images[:, 0, 7] @ GRAY / 255  # of 66 pixels evenly apart the first is number 7 of 1,024
+    assert np.isin(seen[2:4, :, 0].round(5), first.astype(np.float32).round(5)).all()
+    assert len(np.unique(seen[2:4].reshape(128, -1), axis=0)) > 120
+    assert (seen >= 0).all()
+    assert (seen <= 1).all()
+
+
+def test_walking_against_a_wall_shows_noise() -> None:
+    env, seen, cells, shown = walk("wall", [UP, RIGHT, UP, DOWN, LEFT, LEFT])
+    assert shown[:, 0].tolist() == [False, True, False, True, False, False, True]
+    np.testing.assert_array_equal(seen[~shown][:, 2:], 0)
+    assert seen[shown][:, 2:].std() == pytest.approx(1 / np.sqrt(3), abs=0.06)
+    np.testing.assert_array_equal(seen[1, :, :2], -1)
+    assert env.single_action_space.n == 4  # type: ignore[attr-defined]
+    assert (cells[-1] == cells[-2]).all()
 
 
 def test_half_are_noise_of_about_the_variance_of_the_place() -> None:

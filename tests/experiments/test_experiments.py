@@ -68,7 +68,7 @@ def test_paper_numbers_and_claims_name_what_exists(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "condition", "method"),
-    [("mountain-car", "stochastic", "lpm"), ("lava", "s9n1", "icm"), ("maze", "action", "none"),
+    [("mountain-car", "stochastic", "lpm"), ("lava", "s9n1", "icm"), ("maze", "state", "none"),
      ("ablation", "deterministic", "pointwise-3"),
      ("ablation", "stochastic", "lgn-reach-2"), ("overhead", "vector", "rnd")],
 )  # fmt: skip

@@ -10,7 +10,7 @@ from lpm.suite import axes
 from lpm.suite.axes import AXES, Cell, Runs, counted, measure, score
 from lpm.suite.card import make_card, words
 from lpm.suite.run import METRICS, conditions, measured, still_paid
-from lpm.suite.worlds import GRID, WORLDS, score_maze
+from lpm.suite.worlds import GRID, LABELS, WORLDS, score_maze
 from lpm.suite.worlds import score as score_run
 
 NOTHING = {"noise_share": 0.0, "success": 0.0, "first_visits": 0.0}
@@ -123,6 +123,27 @@ def test_a_card_says_which_worlds_are_missing_and_what_is_lost(monkeypatch: pyte
     assert "loses part of it to noise action (67 %)" in said
     assert "Not run, and not in the total: Rooms, one-hot, Maze, pixels." in said
     assert card["cost"] == 2.0
+    assert "It avoids 75 % of the steps on noise that the oracle avoids. After learning it still pays 25 %" in said
+    assert "In the task it gets 75 % of the oracle's success." in said
+    assert "smoke" not in said
+
+
+@pytest.mark.parametrize(
+    ("focus", "task", "says"),
+    [
+        (-0.03, -0.001, "spends as many steps on noise as random actions do. After learning it still pays 25 % of its"),
+        (-0.3, 0.02, "spends more steps on noise than random actions do"),
+        (1.4, 0.0, "avoids 100 % of the steps on noise that the oracle avoids"),
+    ],
+)
+def test_words_at_the_ends_of_the_scale(focus: float, task: float, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(axes, "RESAMPLES", 2)
+    card = make_card("rnd", parse_method("rnd"), "smoke", OWN, RANDOM, ORACLE)
+    card["axes"]["focus"]["value"], card["axes"]["task"]["value"] = focus, task
+    said = words(card)
+    assert says in said
+    assert "In the task it does no better than random actions." in said
+    assert "At the smoke scale runs are too short for any of this" in said
 
 
 def test_a_world_counts_once_all_of_its_conditions_are_there() -> None:
@@ -163,6 +184,18 @@ def test_still_paid_by_hand() -> None:
     assert still_paid({"learnable": [0.0, 2.0], "noise": [0.0, 1.0] + [0.5] * 10}) == pytest.approx(0.25)
     assert still_paid({"learnable": [0.0], "noise": [0.0]}) == 0.0
     assert still_paid({"learnable": [1.0], "noise": [-1.0] * 10}) == 0.0
+
+
+def test_every_family_of_noise_is_run_on_numbers_and_where_it_fits_on_pixels() -> None:
+    """The ten families that the suite promises, by the names of their conditions."""
+    vector = {condition for world, condition in conditions("desk") if world in ("car", "rooms", "onehot")}
+    pixels = {condition for world, condition in conditions("desk") if world == "maze"}
+    promised = {"action", "photographs", "wall", "video", "sequence", "half", "small", "place", "sticky", "room"}
+    assert promised <= vector
+    assert pixels == {"clean", "photographs", "wall", "part", "small", "sticky"}
+    assert {condition for _, condition in conditions("desk")} == set(LABELS)
+    for world in WORLDS.values():
+        assert set(world.watched) <= set(world.experiment.conditions)
 
 
 def test_every_condition_has_words_and_every_metric_a_column() -> None:

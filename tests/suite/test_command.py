@@ -96,6 +96,26 @@ def test_a_bonus_that_breaks_the_contract_is_named_before_any_run(
     assert not (outside / "out" / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["lgnn"], "unknown bonus 'lgnn'; did you mean lgn"),
+        (["somebodys_package:Nothing"], "module 'somebodys_package' has no attribute 'Nothing'"),
+        (["lgn", "--field", "lrr=1"], "'lgn' has no field 'lrr'"),
+        (["lgn", "--worlds", "mazes"], "unknown world 'mazes'; did you mean maze?"),
+        (["lgn", "--seeds", "0"], "expected at least 1 seed, the first at least 0, got 0 from 0"),
+    ],
+)
+def test_what_does_not_exist_is_named_and_is_no_breach(
+    words: list[str], says: str, outside: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["suite", *words, "--scale", "smoke", "--out", "out"]) != 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert says in said
+    assert "contract" not in said
+    assert not (outside / "out").exists()
+
+
 def test_a_package_outside_the_repository_gets_its_card(
     outside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,3 +142,4 @@ def test_a_package_outside_the_repository_gets_its_card(
     assert "MyBonus, scale=2.0" in capsys.readouterr().out
     per_seed = json.loads((outside / "out" / "runs" / "car" / "clean" / stem / "seed_0.json").read_bytes())
     assert per_seed["versions"]["torch"]
+    assert per_seed["machine"]["cores"]

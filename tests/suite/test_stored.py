@@ -19,7 +19,16 @@ from lpm.suite.axes import Runs
 from lpm.suite.card import make_card
 from lpm.suite.page import card_page
 from lpm.suite.picture import card_png, leaderboard_png
-from lpm.suite.stored import baselines, in_order, packaged_cards, packaged_references, read_card, read_cards, stability
+from lpm.suite.stored import (
+    baselines,
+    in_order,
+    packaged_cards,
+    packaged_references,
+    ranked,
+    read_card,
+    read_cards,
+    stability,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,10 +45,10 @@ def card(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return make_card("rnd", parse_method("rnd"), "desk", whole(OWN), whole(RANDOM), whole(ORACLE))
 
 
-def refresh_tool() -> ModuleType:
+def load_tool(name: str) -> ModuleType:
     if (tools := str(ROOT / "tools")) not in sys.path:  # where Python looks when the tool is started by its path
         sys.path.append(tools)
-    spec = importlib.util.spec_from_file_location("refresh_results", ROOT / "tools" / "refresh_results.py")
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -111,7 +120,7 @@ def test_damaged_files_leave_the_rest_of_the_leaderboard(
     assert len(warnings) == 5
     assert all(str(tmp_path) in warning and "expected" in warning for warning in warnings)
 
-    tool = refresh_tool()
+    tool = load_tool("refresh_results")
     monkeypatch.setattr(tool, "CARDS", tmp_path)
     page = tool.refreshed("<!-- suite leaderboard -->\n<!-- end --> <!-- suite picture --><!-- end -->", {})
     assert "| 1 | `rnd` | 0.50 [" in page
@@ -135,6 +144,47 @@ def test_another_reference_than_the_packages_is_refused(
     path.write_text(json.dumps(change(card, "conditions.car/clean.oracle.cells", 60)))
     with pytest.raises(ValueError, match="expected the package's reference, 80 cells, got 60; run without"):
         read_card(path)
+    # every number, not cells alone
+    path.write_text(json.dumps(change(card, "conditions.car/action.oracle.noise_share", 0.3)))
+    with pytest.raises(ValueError, match=r"expected the package's reference, 0\.1 noise_share, got 0\.3"):
+        read_card(path)
+
+
+def test_the_cards_of_the_project_keep_what_the_suite_promises() -> None:
+    """Whatever results/suite holds: every card valid, both ends on fresh seeds at 0 and 1, ranks that seeds keep."""
+    cards, warnings = read_cards(ROOT / "results" / "suite")
+    assert warnings == []
+    for card in cards:
+        if card["policy"] != "learnt" and not card["missing"]:
+            exact = {"uniform": 0.0, "oracle": 1.0}[card["policy"]]
+            assert card["total"]["value"] == pytest.approx(exact, abs=0.05)
+            assert not set(card["seeds"]) & set(card["reference_seeds"])
+    if len(ranked(cards)) >= 12:
+        assert stability(ranked(cards)) >= 0.8
+
+
+def test_the_tool_scores_the_references_own_fresh_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first seeds make the scale, the others are scored on it, and no reference enters the ranking."""
+    monkeypatch.setattr(axes, "RESAMPLES", 20)
+    tool = load_tool("suite_cards")
+    monkeypatch.setattr(tool, "SCALE", "smoke")
+    cells = {"random": (20, 22), "oracle": (80, 78), "rnd": (50, 50)}
+    for name, (scale, fresh) in cells.items():
+        for seed in range(4):
+            for condition in ("clean", "action"):
+                visits = [1] * (scale if seed < 2 else fresh) + [0] * 20
+                settings = {"suite": 1, "experiment": "suite-car", "condition": condition, "method": name, "seed": seed}
+                result = {"settings": {**settings, "scale": "smoke"}, "visits": visits, "seconds": 1.0}
+                result |= {"curves": {"step": [1.0], "noise_share": [0.5]}, "time_shares": {"bonus": 0.0}}
+                path = tmp_path / "runs" / "car" / condition / name / f"seed_{seed}.json"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(json.dumps(result))
+    references, cards = tool.make_cards(tool.stored_runs([tmp_path]), 2)
+    assert {name: runs.seeds for name, runs in references.items()} == {"random": (0, 1), "oracle": (0, 1)}
+    totals = {card["name"]: card["total"]["value"] for card in cards}
+    assert totals == pytest.approx({"random": 2 / 60, "oracle": 58 / 60, "rnd": 0.5}, abs=1e-3)
+    assert [card["name"] for card in ranked(cards)] == ["rnd"]
+    assert [card["seeds"] for card in cards if card["name"] == "oracle"] == [[2, 3]]
 
 
 def test_ranks_that_do_not_depend_on_the_seeds_are_stable(card: dict[str, Any]) -> None:
