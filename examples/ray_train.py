@@ -7,6 +7,7 @@ The folder that it leaves is that of any run: `lpm train --out runs/on-ray --res
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from lpm.runs.ray_train import train_on_ray
 
 
 def main(words: list[str] | None = None) -> Any:
-    """Parse and train."""
+    """Parse, train, say what was reached."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--env-id", default="lpm/MountainCar-v0")
     parser.add_argument("--bonus", default="lgn")
@@ -29,7 +30,11 @@ def main(words: list[str] | None = None) -> Any:
     given = parser.parse_args(words)
     agent = PPOConfig(num_envs=given.num_envs)
     config = RunConfig(given.env_id, bonus=given.bonus, steps=given.steps, agent=agent, device="cpu")
-    return train_on_ray(config, given.out, given.workers, resume=given.resume, storage=given.storage)
+    result = train_on_ray(config, given.out, given.workers, resume=given.resume, storage=given.storage)
+    if result.error is None:
+        reached = json.loads((given.out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+        print(f"reached after {reached['step']} steps: task reward {reached['reward/task']:.3f} a step, in {given.out}")
+    return result
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Stable-Baselines3's PPO and SAC on noisy MountainCar with LGN, with LPM and alone: how much of the states is seen.
 
     python examples/sb3_mountain_car.py                  # all runs, then the table
-    python examples/sb3_mountain_car.py --seeds 0 1 --ppo-steps 4000 --sac-steps 1000 --out runs/try
+    python examples/sb3_mountain_car.py --seeds 0 1 --steps 2000 --out runs/try
 
 Every run writes one JSON file when it ends; runs whose file is there are not run again. Coverage is the share of the
 environment's 100 cells of position and velocity that training has visited; the second action freezes the car and
@@ -136,14 +136,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--algorithms", nargs="+", choices=["PPO", "SAC"], default=["PPO", "SAC"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--ppo-steps", type=int, default=50_000)
-    parser.add_argument("--sac-steps", type=int, default=20_000)
+    parser.add_argument("--steps", type=int, help="of every run; 50,000 for PPO and 20,000 for SAC if not given")
     parser.add_argument("--out", type=Path, default=Path("results/sb3"))
     options = parser.parse_args()
     results: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    budgets = {"PPO": options.ppo_steps, "SAC": options.sac_steps}
     for algorithm in options.algorithms:
-        steps = budgets[algorithm]
+        steps = options.steps or {"PPO": 50_000, "SAC": 20_000}[algorithm]
         for bonus in BONUSES[algorithm]:
             runs = [load_or_run(settings_of(algorithm, bonus, seed, steps), options.out) for seed in options.seeds]
             results[algorithm, bonus] = runs

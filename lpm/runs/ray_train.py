@@ -10,6 +10,7 @@ from lpm.core.group import ALONE, Processes
 from lpm.runs.config import RunConfig
 from lpm.runs.distributed import TIMEOUT_SECONDS, check_versions
 from lpm.runs.train import TrainOptions, train
+from lpm.versions import pip_install
 
 
 def train_on_ray(
@@ -33,7 +34,7 @@ def train_on_ray(
         from ray import train as ray_train
         from ray.train.torch import TorchConfig, TorchTrainer
     except ImportError as error:
-        raise ImportError('train_on_ray needs Ray Train: pip install "lpm-exploration[rllib]"') from error
+        raise ImportError(f"train_on_ray needs Ray Train: {pip_install('rllib')}") from error
     settings = {
         "config": config.to_dict(),
         "out": str(out.absolute()),

@@ -52,7 +52,7 @@ def test_the_plain_loop_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 def test_finished_runs_are_stored_and_not_repeated(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--seeds", "0", "--ppo-steps", "1024", "--sac-steps", "200", "--out", str(tmp_path)]
+    options = ["--seeds", "0", "--steps", "200", "--out", str(tmp_path)]
     run(monkeypatch, "sb3_mountain_car.py", *options)
     first = capsys.readouterr().out
     stored = json.loads((tmp_path / "ppo-lpm-0.json").read_text())
@@ -64,7 +64,7 @@ def test_finished_runs_are_stored_and_not_repeated(
     assert "ppo-none-0.json" not in again
     assert "| SAC | lpm |" in again
     with pytest.raises(ValueError, match="expected a run of"):
-        run(monkeypatch, "sb3_mountain_car.py", *options, "--sac-steps", "300")
+        run(monkeypatch, "sb3_mountain_car.py", *options, "--steps", "300")
 
 
 @pytest.mark.parametrize("page", ["sb3", "gymnasium"])
