@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import hashlib
 import io
 import json
 import os
 import pickle
+import random
 import struct
 import zipfile
 from collections.abc import Callable
@@ -251,3 +253,33 @@ def attacks(mark: Path) -> dict[str, Callable[[bytes], bytes]]:
 ATTACKS = tuple(attacks(Path()))
 FITTING_ONLY = ("wrong dtype", "wrong shape", "half precision", "an empty tree")
 """Attacks that only a reader notices who knows what it expects."""
+
+
+# ---- JSON -----------------------------------------------------------------------------------------------------
+LEAVES: tuple[Any, ...] = (
+    None, True, -1, 1e308, -1e308, 10**400, 2**63, "x", "<script>alert(1)</script>", "[red]x[/red]", "\x1b[2J", [], {},
+    [[]], {"a": {}}, 1e-320, "9" * 5000, "../../../etc/passwd", [None], [1e308, 1e308], "\u202e",
+)  # fmt: skip
+NAMES = ("<script>alert(1)</script>", "[bold]", "\x1b[2J", "a" * 3000, "")
+
+
+def mutated(tree: Any, rng: random.Random) -> Any:
+    """JSON with one of its values replaced, left out or renamed."""
+    tree, places = copy.deepcopy(tree), []
+
+    def walk(part: Any) -> None:
+        keys = list(part) if isinstance(part, dict) else range(min(len(part), 4)) if isinstance(part, list) else ()
+        for key in keys:
+            places.append((part, key))
+            walk(part[key])
+
+    walk(tree)
+    part, key = rng.choice(places)
+    how = rng.random()
+    if how < 0.7:
+        part[key] = rng.choice(LEAVES)
+    elif how < 0.85 and isinstance(part, dict):
+        part[rng.choice(NAMES)] = part.pop(key)
+    else:
+        del part[key]
+    return tree

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import hashlib
 import json
 import os
+import random
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
@@ -16,7 +18,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from hostile import ATTACKS, FITTING_ONLY, Bomb, attacks, put_together, taken_apart
+from hostile import ATTACKS, FITTING_ONLY, Bomb, attacks, mutated, put_together, taken_apart
 from rich.console import Console
 
 import lpm
@@ -25,10 +27,12 @@ from lpm import state_file
 from lpm.adapters.gymnasium import IntrinsicVectorReward
 from lpm.agents import PPOConfig
 from lpm.cli import main
+from lpm.data.files import read_content
+from lpm.data.images import DataError
 from lpm.envs.noise_sources import folder_images
 from lpm.files import open_regular, parse_json, read_regular
 from lpm.runs import CheckpointError, RunConfig, TrainOptions, train
-from lpm.runs.checkpoint import checkpoints
+from lpm.runs.checkpoint import checkpoints, load_checkpoint, save_checkpoint
 from lpm.state_tree import StateError, check_like
 from lpm.suite.stored import read_card
 from lpm.sweeps import Job, load_result, run_jobs
@@ -416,6 +420,131 @@ def test_report_follows_no_link_out_of_its_folder(tmp_path: Path, capsys: pytest
         load_result(Job("job", folder / "seed_0.json", result_of(0)["settings"], 1))
 
 
+STORED = Path(__file__).parents[1] / "results"
+
+
+def _report_on_mutations(folder: Path, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Stored results of three methods, some with one thing changed: a page or a refusal, no traceback, no markup."""
+    rng = random.Random(seed)
+    experiment = rng.choice(["mountain_car", "maze", "mnist", "lava"])
+    files = sorted((STORED / experiment).rglob("seed_[01].json"))
+    for file in rng.sample(files, min(len(files), 5)):
+        content = json.loads(file.read_text())
+        to = folder / "runs" / file.relative_to(STORED)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_text(json.dumps(mutated(content, rng) if rng.random() < 0.6 else content))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numbers of any size overflow somewhere
+        assert main(["report", str(folder / "runs"), "--out", str(folder / "page.html")]) in (0, 1)
+    page = folder / "page.html"
+    assert not page.exists() or "<script>alert" not in page.read_text()
+    assert "\x1b[2J" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_report_on_changed_results(seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _report_on_mutations(tmp_path, seed, capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6, 106))
+def test_report_on_many_changed_results(seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _report_on_mutations(tmp_path, seed, capsys)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("versions", "<script>"),
+        ("versions", []),
+        ("versions", {"torch": None}),
+        ("visits", [12345678901234567890]),
+        ("visited", {"of": 10, "cells": [2**70], "times": [1]}),
+        ("curves", {"step": [10**400]}),
+        ("scores", {"cells": 1e308}),
+        ("bonus", [1]),
+    ],
+)
+def test_results_whose_values_are_others(
+    key: str, value: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = json.loads(next((STORED / "mountain_car").rglob("lgn/seed_0.json")).read_text())
+    table = content["settings"] if key == "bonus" else content
+    table[key] = value
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "seed_0.json").write_text(json.dumps(content))
+    assert main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "page.html")]) == 1
+    assert "seed_0.json: skipped" in capsys.readouterr().out.replace("\n", "")
+
+
+def test_looking_at_a_run_imports_nothing(
+    tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bonus may be named as module:Class; the current folder, perhaps a stranger's, is on Python's path."""
+    shutil.copytree(run, tmp_path / "run")
+    (tmp_path / "stranger.py").write_text("import pathlib\npathlib.Path('it ran').touch()\nclass Bonus: pass\n")
+    text = (tmp_path / "run" / "config.toml").read_text()
+    (tmp_path / "run" / "config.toml").write_text(text.replace('bonus = "rnd"', 'bonus = "stranger:Bonus"'))
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", "run", "--out", "page.html"]) == 0
+    assert main(["watch", "run", "--steps", "2"]) == 0
+    assert "stranger:Bonus" in (tmp_path / "page.html").read_text()
+    assert not (tmp_path / "it ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("max_grad_norm = 0.5", 'max_grad_norm = "much"'),
+        ("seed = 0", "seed = 0.5"),
+        ("steps = 64", "steps = true"),
+        ('device = "cpu"', "device = 3"),
+        ("num_envs = 2", 'num_envs = "2"'),
+    ],
+)
+def test_a_config_has_values_of_its_types(old: str, new: str, tmp_path: Path, run: Path) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    text = (tmp_path / "run" / "config.toml").read_text()
+    assert old in text
+    (tmp_path / "run" / "config.toml").write_text(text.replace(old, new))
+    with pytest.raises(ValueError, match=r"config\.toml: expected the settings of a run: .*: expected .*, got"):
+        resume(tmp_path / "run")
+
+
+@pytest.mark.parametrize("attack", ["no policy", "other weights", "visits", "a damaged checkpoint"])
+def test_watch_on_a_strangers_run(attack: str, tmp_path: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(run, out)
+    (path,) = checkpoints(out / "checkpoints")
+    stored = load_checkpoint(out / "checkpoints")
+    assert stored is not None
+    agent = stored.state["agent"]
+    if attack == "no policy":
+        del agent["policy"]
+    elif attack == "other weights":
+        agent["policy"] = {"x": torch.ones(2)}
+    elif attack == "visits":
+        agent["collector"]["visits"] = [["x"]]
+    path.unlink()
+    path = save_checkpoint(out / "checkpoints", 64, stored.state)
+    if attack == "a damaged checkpoint":
+        path.write_bytes(path.read_bytes()[:-1])
+    assert main(["watch", str(out), "--steps", "2"]) == 1
+    assert "lpm watch: " in capsys.readouterr().err
+
+
+def test_a_generator_that_torch_refuses(tmp_path: Path, run: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(run, out)
+    stored = load_checkpoint(out / "checkpoints")
+    assert stored is not None
+    stored.state["agent"]["generator"].fill_(255)
+    stored.path.unlink()
+    save_checkpoint(out / "checkpoints", 64, stored.state)
+    with pytest.raises(CheckpointError, match="expected the state of a torch generator"):
+        resume(out)
+
+
 def test_report_on_a_strangers_runs(tmp_path: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, file, content in (
         ("nan", "metrics.jsonl", b'{"step": NaN}\n'),
@@ -530,6 +659,18 @@ def test_a_folder_of_images(attack: str, tmp_path: Path) -> None:
         path.symlink_to("/dev/zero")
     with pytest.raises((ValueError, OSError), match=r"noise\.png|cannot identify"):
         folder_images(str(tmp_path), (8, 8))
+
+
+def test_data_files_are_bounded(tmp_path: Path) -> None:
+    bomb = tmp_path / "train-images-idx3-ubyte.gz"
+    bomb.write_bytes(gzip.compress(bytes(65 * 2**20)))
+    with pytest.raises(DataError, match="unpacks to more than"):
+        read_content(bomb)
+    sparse = tmp_path / "train-images-idx3-ubyte"
+    sparse.touch()
+    os.truncate(sparse, 2**42)
+    with pytest.raises(DataError, match="expected at most"):
+        read_content(sparse)
 
 
 # ---- the tools they share -------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ Marked places, in README.md and in every page under docs/, EXPERIMENT as `mounta
     <!-- sb3 ALGORITHM BONUS METRIC -->…<!-- end -->                 one mean of it: cells, noise or return
     <!-- stored NAME -->…<!-- end -->                                results/benchmarks/NAME.json: columns and rows
     <!-- kills REPORT -->…<!-- end -->                               what a campaign of kills found
+    <!-- fuzz REPORT -->…<!-- end -->                                what a campaign of fuzzing tried and found
+    <!-- two-arms FOLDER -->…<!-- end -->                            the noise table, from its per-seed files
     <!-- verdicts WHAT -->…<!-- end -->                              summary, cost, or an experiment: its claims judged;
                                                                      `sentence`: the summary inside a paragraph
     <!-- suite WHAT -->…<!-- end -->                                 picture, leaderboard, references, ends or stability
@@ -38,6 +40,7 @@ from typing import Any
 from report_picture import PICTURE as REPORT
 from report_picture import shown as ranking_shown
 
+from lpm.experiments import two_arms
 from lpm.experiments.experiment import EXPERIMENTS
 from lpm.files import write_atomic
 from lpm.report.analysis import Analysis
@@ -62,7 +65,7 @@ SB3_METRICS = ("cells", "noise", "return")
 BENCHMARKS = ROOT / "results" / "benchmarks"
 CARDS = ROOT / "results" / "suite"
 CARDS_FIGURE = ROOT / "docs" / "images" / "suite.png"
-KINDS = "table|means|spread|number|sb3|stored|verdicts|kills|suite"
+KINDS = "table|means|spread|number|sb3|stored|verdicts|kills|fuzz|two-arms|suite"
 PLACE = re.compile(rf"<!-- ({KINDS}) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
 PICTURE = re.compile(r"\]\(results/([\w.-]+\.png)\)")
 NOT_RUN = "–"
@@ -97,6 +100,8 @@ def refreshed(text: str, analyses: Mapping[str, Analysis]) -> str:
             "stored": lambda: stored(words[0]),
             "verdicts": lambda: judged(analyses, words[0]),
             "kills": lambda: kills_table(words[0]),
+            "fuzz": lambda: fuzz_table(words[0]),
+            "two-arms": lambda: two_arms_table(words[0]),
             "suite": lambda: suite_part(words[0]),
         }
         # Markdown: a table that follows a comment without an empty line is part of the comment
@@ -152,6 +157,33 @@ def kills_table(report: str) -> str:
         f"torch {found['versions'].get('torch', 'unknown')}."
     )
     return f"{markdown_table(('killed', 'times', 'identical in the end'), rows)}\n\n{whole}"
+
+
+def fuzz_table(report: str) -> str:
+    """What `tools/fuzz_campaign.py` wrote to this file."""
+    path = ROOT / report
+    if not path.exists():
+        return NO_RUNS
+    found = json.loads(path.read_text(encoding="utf-8"))
+    tried, calls = found["tried"], found["calls"]
+    rows = [
+        ["cases", f"{tried['cases']:,}"],
+        ["calls", f"{sum(calls.values()):,}"],
+        ["accepted: finite rewards, metrics and parameters", f"{tried['accepted']:,}"],
+        ["refused with a ValueError, the bonus unchanged", f"{tried['refused']:,}"],
+        ["bonuses", f"{len(calls)}"],
+        ["calls of the one called least", f"{min(calls.values()):,}"],
+        ["**found**", f"**{len(found['found'])}**"],
+    ]
+    whole = f"{found['cpu_seconds'] / 60:.0f} minutes of one core, torch {found['versions'].get('torch', 'unknown')}."
+    return f"{markdown_table(('', ''), rows)}\n\n{whole}"
+
+
+def two_arms_table(folder: str) -> str:
+    """What each bonus paid for a learnable and for a noisy transition, from `lpm bonuses --noise-table`."""
+    files = sorted((ROOT / folder).glob("*/seed_*.json"))
+    curves = [two_arms.ArmCurves(**json.loads(file.read_text(encoding="utf-8"))["curves"]) for file in files]
+    return markdown_table(two_arms.HEADER, two_arms.table_rows(two_arms.summarise(curves)))
 
 
 def mean_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> str:

@@ -22,6 +22,7 @@ from lpm.commands.terminal import INTERRUPTED, terminal
 from lpm.core.group import Group, WorkerLost
 from lpm.core.registry import configure
 from lpm.envs.outside import Wrap
+from lpm.files import printable
 from lpm.runs.checkpoint import CheckpointError
 from lpm.runs.config import PRESETS, RunConfig
 from lpm.runs.distributed import TIMEOUT_SECONDS, joined
@@ -238,13 +239,13 @@ def _train(config: RunConfig, out: Path, options: TrainOptions, resume: bool, gr
         with _Display(console, config.steps) as display:
             outcome = train(config, out, options, resume=resume, say=display.say, on_cycle=display.show, group=group)
     except WorkerLost as error:
-        print(f"lpm train: {error}\nOn as many processes as you like: {again}", file=sys.stderr)
+        print(f"lpm train: {printable(str(error))}\nOn as many processes as you like: {again}", file=sys.stderr)
         return 1
     except NonFiniteError as error:
-        print(f"lpm train: {error}\nThe last checkpoint is kept: {again}", file=sys.stderr)
+        print(f"lpm train: {printable(str(error))}\nThe last checkpoint is kept: {again}", file=sys.stderr)
         return 1
     except CheckpointError as error:
-        print(f"lpm train: {error}\nWhen this is mended: {again}", file=sys.stderr)
+        print(f"lpm train: {printable(str(error))}\nWhen this is mended: {again}", file=sys.stderr)
         return 1
     for name, value in _summary(outcome, out).items():
         console.print(f"{name:<13} {value}")

@@ -30,6 +30,9 @@ def sha256(raw: bytes) -> str:
 
 def read_content(path: Path) -> bytes:
     """Content of a file, unpacked when the name ends in .gz."""
+    size = path.stat().st_size
+    if size > MAX_BYTES:
+        raise DataError(f"{path}: expected at most {MAX_BYTES:,} bytes, got {size:,}. {_advice(path)}")
     raw = path.read_bytes()
     if path.suffix != ".gz":
         return raw

@@ -355,3 +355,16 @@ def test_a_block_without_a_time_axis_is_told_what_to_do() -> None:
 def test_the_mixer_and_the_block_are_at_hand() -> None:
     assert lpm.MixerConfig().weight == 1.0
     assert "Transitions.build" in (lpm.Transitions.__doc__ or "")
+
+
+def test_a_state_with_a_count_below_nothing_is_refused() -> None:
+    """A stranger's count of −1 went into slices of the memory."""
+    bonus = lpm.make("ngu", DEFAULT_SPACES["vector/discrete"], num_envs=2, rollout_steps=4)
+    state = copy.deepcopy(bonus.state_dict())
+    for wrong in (-1, 2**60):
+        state["memory.count"].fill_(wrong)
+        with pytest.raises(ValueError, match=r"memory\.count' from .* instead of counts"):
+            bonus.load_state_dict(state)
+    state["memory.count"] = torch.zeros(2)
+    with pytest.raises(ValueError, match=r"memory\.count' of torch.float32 instead of torch.int64"):
+        bonus.load_state_dict(state)
