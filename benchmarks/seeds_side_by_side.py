@@ -68,6 +68,7 @@ class Stacked:
         return values
 
     def backward(self, values: list[Tensor], gradient: Tensor, net: int) -> None:
+        """Set the gradients of a network from that of its output."""
         for i in reversed(range(3)):
             if i < 2:
                 gradient = torch.ops.aten.tanh_backward(gradient, values[i + 1])
