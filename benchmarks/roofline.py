@@ -27,7 +27,7 @@ from lpm.nn.networks import conv_layers
 from lpm.runs.machine import machine
 
 FEATURES, HIDDEN, ACTIONS, MEMBERS, BATCH = 128, 256, 6, 4, 256
-ROWS = {"vector": 8192, "image": 2048}
+NARROW_FEATURES = 32  # of NGU
 NUMBERS = {"vector": 8, "image": 4 * 84 * 84}
 FLAT = 64 * 7 * 7
 CONVOLUTIONS = 2 * (20 * 20 * 32 * 4 * 64 + 9 * 9 * 64 * 32 * 16 + 7 * 7 * 64 * 64 * 9)
@@ -81,9 +81,10 @@ def measured() -> Rates:
     )
 
 
-def encoder(shape: str) -> int:
+def encoder(method: str, shape: str) -> int:
     """Weights of the linear layers of an encoder."""
-    return NUMBERS[shape] * HIDDEN + HIDDEN * FEATURES if shape == "vector" else FLAT * FEATURES
+    features = NARROW_FEATURES if method == "ngu" else FEATURES
+    return NUMBERS[shape] * HIDDEN + HIDDEN * features if shape == "vector" else FLAT * features
 
 
 INVERSE = 2 * FEATURES * HIDDEN + HIDDEN * ACTIONS
@@ -104,13 +105,15 @@ def work(method: str, shape: str) -> tuple[float, float, float]:
         "e3b": (1.0, 2.0, 3.0 * INVERSE),
         "ensemble": (1 + pair, 0.0, MEMBERS * (FORWARD + 3 * FORWARD - (FEATURES + ACTIONS) * HIDDEN)),
         "re3": (1.0, 0.0, 1000 * FEATURES),  # distances to a thousand states
+        # embedding, predictor and target to score, target to learn; both encodings and the predictor trained
+        "ngu": (4.0, 3.0, 3.0 * (2 * NARROW_FEATURES * HIDDEN + HIDDEN * ACTIONS)),
     }[method]
 
 
 def limit(method: str, shape: str, rates: Rates) -> tuple[float, float]:
     """Operations of a transition, and the least seconds it can take."""
     ahead, trained, others = work(method, shape)
-    linear = encoder(shape)
+    linear = encoder(method, shape)
     weights = ahead * linear + trained * 3 * linear + others
     if shape == "vector":
         weights -= trained * NUMBERS[shape] * HIDDEN  # the first layer's inputs need no gradient
@@ -138,8 +141,8 @@ def main() -> None:
     print(said)
     columns = ["method", "shape", "MFLOP a transition", "at most, per s", "measured, per s", "share of the limit"]
     rows = []
-    for shape in ROWS:
-        for method in ("rnd", "icm", "ensemble", "e3b", "re3", "ride"):
+    for shape in NUMBERS:
+        for method in ("rnd", "icm", "ensemble", "e3b", "re3", "ride", "ngu"):
             rate = found.get(f"{shape}/{method}, matched", {}).get("rate")
             if rate is None:
                 continue

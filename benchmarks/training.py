@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -95,7 +96,7 @@ case = json.loads(sys.argv[1])
 block = case["envs"] * case["rollout"]
 def run(blocks):
     args = cleanrl_ppo.Args(
-        env_id=case["env"], total_timesteps=blocks * block, num_envs=case["envs"], num_steps=case["rollout"],
+        env_id=case["env"], steps=blocks * block, num_envs=case["envs"], num_steps=case["rollout"],
         epochs=case["epochs"], minibatches=case["minibatches"], bonus="none",
     )
     envs = cleanrl_ppo.make_envs(args)
@@ -207,8 +208,10 @@ def ours(case: Case, bonus: str) -> dict[str, Any]:
 def in_child(command: list[str]) -> dict[str, Any]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode:
-        raise RuntimeError(done.stderr[-2000:])
+    if done.returncode:  # one learner that does not run takes nothing from the others
+        why = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        print(f"{command[0]}: {why}", file=sys.stderr)
+        return {"wall": math.nan, "cpu": math.nan, "error": why}
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return result
 
@@ -248,6 +251,11 @@ def measure(
     print(f"\n{case.name}: {case.envs} environments, blocks of {case.rollout} steps, median of {repeats}")
     print(f"{'':48}{'steps/s':>10}{'per CPU s':>11}{'vs sb3':>8}{'(CPU)':>8}   time in")
     for name, results in found.items():
+        if any("error" in result for result in results):
+            why = next(result["error"] for result in results if "error" in result)
+            print(f"{name:48}does not run: {why[:100]}")
+            rows.append([name, "does not run", "", ""])
+            continue
         wall, cpu = (statistics.median(result[key] for result in results) for key in ("wall", "cpu"))
         ratios = ["", ""]
         if base:
