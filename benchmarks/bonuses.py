@@ -7,7 +7,8 @@ python benchmarks/bonuses.py --before path/to/worktree         # beside an older
 
 Every measurement is a fresh process. A cycle is one rollout of random transitions: `step`, then `update`. The rate is
 that of the fastest cycle over all rounds, in which the rows of a method take turns, by default in CPU time: other
-processes can only slow a cycle down. Rows that are compared with nothing are measured in the first round only. Peak memory is what the process
+processes can only slow a cycle down. Rows that are compared with nothing are measured in the first round only. Peak
+memory is what the process
 grew by after the libraries were imported and the rollout was made. "matched" rows give our bonus the passes, batch
 size and layer widths that RLeXplore has.
 """
