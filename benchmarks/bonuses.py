@@ -7,7 +7,8 @@ python benchmarks/bonuses.py --before path/to/worktree         # beside an older
 
 Every measurement is a fresh process. A cycle is one rollout of random transitions: `step`, then `update`. The rate is
 that of the fastest cycle over all rounds, in which the rows of a method take turns, by default in CPU time: other
-processes can only slow a cycle down. Peak memory is what the process
+processes can only slow a cycle down. Rows that are compared with nothing are measured in the first round only. Peak
+memory is what the process
 grew by after the libraries were imported and the rollout was made. "matched" rows give our bonus the passes, batch
 size and layer widths that RLeXplore has.
 """
@@ -247,8 +248,10 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
                 rows[f"{name}, matched"] = (sys.executable, "matched", name)
                 rows[f"{name}, RLeXplore"] = (str(Path(options.rllte) / "bin" / "python"), "rllte", SHARED[name])
             best: dict[str, dict[str, Any]] = {label: {} for label in rows}
-            for _ in range(options.rounds):
+            for number in range(options.rounds):
                 for label, (python, kind, target) in rows.items():
+                    if number and kind == "ours" and not options.before:
+                        continue  # compared with nothing: once is enough
                     fastest(python, kind, target, shape, options, best[label])
             for label, result in best.items():
                 everything[f"{shape}/{label}"] = result
@@ -262,6 +265,31 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
                     everything[f"{shape}/{name}, {words}"] = {"ratio": pair[0] / pair[1]}
                     print(f"| {name}, {words} | {pair[0] / pair[1]:.2f} x | | |", flush=True)
     return everything
+
+
+def beside_table(numbers: dict[str, Any]) -> dict[str, Any]:
+    """Our bonuses beside RLeXplore's as the docs show them: transitions per second at both shapes, and ratios."""
+
+    def cell(key: str, field: str, words: str) -> str:
+        found = numbers.get(key, {})
+        return "–" if not found else "does not run" if "error" in found else format(found[field], words)
+
+    rows = []
+    for name in sorted(key.split("/")[1] for key in numbers if key.count("/") == 1 and "," not in key):
+        row = [name]
+        for shape in SHAPES:
+            row += [
+                cell(f"{shape}/{name}", "rate", ",.0f"),
+                cell(f"{shape}/{name}, matched", "rate", ",.0f"),
+                cell(f"{shape}/{name}, RLeXplore", "rate", ",.0f"),
+                cell(f"{shape}/{name}, ours over theirs", "ratio", ".1f"),
+            ]
+        if row not in rows:
+            rows.append(row)
+    words = ("default", "matched", "RLeXplore", "ratio")
+    columns = ["method", *(f"{shape}s: {word}" if word == "default" else word for shape in SHAPES for word in words)]
+    about = {key: numbers[key] for key in ("machine", "load", "rounds")}
+    return {**about, "columns": columns, "rows": rows}
 
 
 def write(path: Path, numbers: dict[str, Any]) -> None:
@@ -285,12 +313,15 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--clock", choices=list(CLOCKS), default="cpu", help="cpu: undisturbed by other processes")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
+    parser.add_argument("--table", type=Path, help="also write the table of the docs here")
     parser.add_argument("--worker", nargs=3, metavar=("KIND", "NAME", "SHAPE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.worker:
         numbers = compare(options)
         if options.json:
             write(options.json, numbers)
+        if options.table:
+            write(options.table, beside_table(numbers))
         return
     import torch
 

@@ -2,7 +2,7 @@
 
     python benchmarks/growth.py                              # LGN, every axis
     python benchmarks/growth.py --bonus rnd --axes width image
-    python benchmarks/growth.py --json results/growth/lgn.json --figure docs/images/growth.png
+    python benchmarks/growth.py --json results/benchmarks/growth.json --figure docs/images/growth.png
 
 One axis is varied at a time; a cycle is a block of 128 steps scored and learnt from. Printed is processor time per
 1,000 transitions, the median of some cycles after memories are full, and beside it the ratio to the axis's first row:
@@ -25,7 +25,7 @@ from gymnasium.spaces import Box, Discrete
 import lpm
 from lpm.core.registry import lookup
 from lpm.files import write_atomic
-from lpm.versions import versions
+from lpm.runs.machine import machine
 
 STEPS, ACTIONS = 128, 6
 AXES: dict[str, tuple[int, ...]] = {
@@ -130,7 +130,17 @@ def main() -> None:
             first = next(iter(rows.values()))
             print(f"| {value:,} | {1000 * rows[str(value)]:.2f} | {rows[str(value)] / first:.1f} × |", flush=True)
     if options.json:
-        result = {"bonus": options.bonus, "seconds_per_thousand": found, "versions": versions()}
+        columns = [options.bonus, "ms per 1,000 transitions", "of the first"]
+        rows = [
+            [
+                f"{TITLES[axis]}: {int(value):,}",
+                f"{1000 * taken:.2f}",
+                f"{taken / next(iter(axis_rows.values())):.1f} ×",
+            ]
+            for axis, axis_rows in found.items()
+            for value, taken in axis_rows.items()
+        ]
+        result = {"machine": machine(), "columns": columns, "rows": rows}
         options.json.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(options.json, json.dumps(result, indent=1).encode())
     if options.figure:

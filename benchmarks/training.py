@@ -1,13 +1,13 @@
 """Environment steps per second of training, beside other learners in the same run.
 
-    python benchmarks/training.py --sb3 PATH/TO/PYTHON --rllte PATH/TO/PYTHON
+    python benchmarks/training.py --sb3 PATH/TO/PYTHON --rllte PATH/TO/PYTHON --jax PATH/TO/PYTHON --json FOLDER
 
-PATH/TO/PYTHON are interpreters with stable-baselines3 and with rllte-core (and the gymnasium 0.29.1 that its PPO
-needs) installed, each perhaps an environment of its own; what is not given is not measured. The single-file PPO of
-`examples/cleanrl_ppo.py` is measured where it fits: vectors and discrete actions. All learners get block sizes,
-passes, minibatches and one thread alike; ours, Stable-Baselines3's and the single file's networks are the same too.
-They take turns, so that a busy machine slows all. Two clocks are read: wall time, and processor time, which a busy
-machine disturbs less.
+PATH/TO/PYTHON are interpreters with stable-baselines3, with rllte-core (and the gymnasium 0.29.1 that its PPO
+needs) and with rejax, each perhaps an environment of its own; what is not given is not measured. The single-file PPO
+of `examples/cleanrl_ppo.py` is measured where it fits: vectors and discrete actions. rejax compiles environments and
+learner into one program: the limit of what leaving Python could gain. All learners get block sizes, passes,
+minibatches and one thread alike; the networks are the same too, except rllte's. They take turns, so that a busy
+machine slows all. Two clocks are read: wall time, and processor time, which a busy machine disturbs less.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -23,6 +24,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from lpm.files import write_atomic
+from lpm.runs.machine import machine
 
 SB3 = """
 import json, sys, time
@@ -92,7 +96,7 @@ case = json.loads(sys.argv[1])
 block = case["envs"] * case["rollout"]
 def run(blocks):
     args = cleanrl_ppo.Args(
-        env_id=case["env"], total_timesteps=blocks * block, num_envs=case["envs"], num_steps=case["rollout"],
+        env_id=case["env"], steps=blocks * block, num_envs=case["envs"], num_steps=case["rollout"],
         epochs=case["epochs"], minibatches=case["minibatches"], bonus="none",
     )
     envs = cleanrl_ppo.make_envs(args)
@@ -102,6 +106,28 @@ def run(blocks):
 run(1)
 wall, cpu = run(case["blocks"])
 steps = case["blocks"] * block
+print(json.dumps({"wall": steps / wall, "cpu": steps / cpu}))
+"""
+JAX = """
+import json, os, sys, time
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[-1]})
+import jax
+from rejax import PPO
+case = json.loads(sys.argv[1])
+block = case["envs"] * case["rollout"]
+steps = case["blocks"] * block
+agent = PPO.create(
+    env=case["env"], total_timesteps=steps, eval_freq=steps, num_envs=case["envs"], num_steps=case["rollout"],
+    num_epochs=case["epochs"], num_minibatches=case["minibatches"], learning_rate=1e-3, ent_coef=0.01, gamma=0.99,
+    normalize_observations=True, skip_initial_evaluation=True, eval_callback=lambda *rest: (),
+    agent_kwargs={"hidden_layer_sizes": (64, 64), "activation": "tanh"},
+)
+train = jax.jit(agent.train)
+jax.block_until_ready(train(jax.random.PRNGKey(0)))
+wall, cpu = time.perf_counter(), time.process_time()
+jax.block_until_ready(train(jax.random.PRNGKey(1)))
+wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
 print(json.dumps({"wall": steps / wall, "cpu": steps / cpu}))
 """
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -122,20 +148,28 @@ class Case:
     """Whether rllte and the single file can do it: vectors and, for the latter, discrete actions."""
     discrete_env: str | None = None
     """The environment for the single file, if it is another."""
+    jax_env: str | None = None
+    """The environment as gymnax has it."""
 
 
 CASES = {
     case.name: case
     for case in (
         Case(
-            "mountain-car", "lpm/MountainCar-v0", {}, "MountainCarContinuous-v0", 8, 20, discrete_env="MountainCar-v0"
+            "mountain-car",
+            "lpm/MountainCar-v0",
+            {},
+            "MountainCarContinuous-v0",
+            8,
+            20,
+            discrete_env="MountainCar-v0",
+            jax_env="MountainCarContinuous-v0",
         ),
-        Case("cartpole", "CartPole-v1", {}, "CartPole-v1", 64, 5),
+        Case("cartpole", "CartPole-v1", {}, "CartPole-v1", 64, 5, jax_env="CartPole-v1"),
         Case("cartpole-python", "CartPole-v1", {"vectorization_mode": "sync"}, "CartPole-v1", 64, 5),
         Case("atari", "lpm/Atari-v0", {"game": "breakout"}, "ale:BreakoutNoFrameskip-v4", 16, 2, 32, vector=False),
     )
 }
-LIGHT = "lpm:dynamics_steps=4,error_steps=4"
 EPOCHS, MINIBATCHES = 4, 4
 
 
@@ -174,13 +208,18 @@ def ours(case: Case, bonus: str) -> dict[str, Any]:
 def in_child(command: list[str]) -> dict[str, Any]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode:
-        raise RuntimeError(done.stderr[-2000:])
+    if done.returncode:  # one learner that does not run takes nothing from the others
+        why = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        print(f"{command[0]}: {why}", file=sys.stderr)
+        return {"wall": math.nan, "cpu": math.nan, "error": why}
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return result
 
 
-def measure(case: Case, bonuses: list[str], sb3: str | None, rllte: str | None, repeats: int) -> None:
+def measure(
+    case: Case, bonuses: list[str], sb3: str | None, rllte: str | None, jax: str | None, repeats: int
+) -> dict[str, Any]:
+    """Print a table of one environment and return it as it is stored."""
     found: dict[str, list[dict[str, Any]]] = {}
     settings = {
         "env": case.sb3_env,
@@ -204,10 +243,19 @@ def measure(case: Case, bonuses: list[str], sb3: str | None, rllte: str | None, 
             for bonus in ("none", "rnd"):
                 words = json.dumps({**settings, "bonus": bonus})
                 found.setdefault(f"rllte ppo + {bonus}", []).append(in_child([rllte, "-c", RLLTE, words]))
+        if jax is not None and case.jax_env is not None:
+            words = json.dumps({**settings, "env": case.jax_env, "blocks": 10 * case.blocks})
+            found.setdefault("rejax ppo (compiled)", []).append(in_child([jax, "-c", JAX, words]))
     base = found.get("sb3 ppo")
+    rows = []
     print(f"\n{case.name}: {case.envs} environments, blocks of {case.rollout} steps, median of {repeats}")
     print(f"{'':48}{'steps/s':>10}{'per CPU s':>11}{'vs sb3':>8}{'(CPU)':>8}   time in")
     for name, results in found.items():
+        if any("error" in result for result in results):
+            why = next(result["error"] for result in results if "error" in result)
+            print(f"{name:48}does not run: {why[:100]}")
+            rows.append([name, "does not run", "", ""])
+            continue
         wall, cpu = (statistics.median(result[key] for result in results) for key in ("wall", "cpu"))
         ratios = ["", ""]
         if base:
@@ -218,15 +266,20 @@ def measure(case: Case, bonuses: list[str], sb3: str | None, rllte: str | None, 
             ]
         shares = "  ".join(f"{part} {share:.0%}" for part, share in results[0].get("shares", {}).items())
         print(f"{name:48}{wall:>10,.0f}{cpu:>11,.0f}{ratios[0]:>8}{ratios[1]:>8}   {shares}")
+        rows.append([name, f"{cpu:,.0f}", ratios[1], shares.replace("  ", ", ")])
+    columns = [case.name, "steps per CPU second", "beside SB3", "where the time goes"]
+    return {"columns": columns, "rows": rows, "rounds": repeats, "load": os.getloadavg()[0], "machine": machine()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sb3", help="Python with stable-baselines3")
     parser.add_argument("--rllte", help="Python with rllte-core and gymnasium 0.29.1")
+    parser.add_argument("--jax", help="Python with rejax")
+    parser.add_argument("--json", type=Path, help="also write training_CASE.json into this folder")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument(
-        "--bonuses", nargs="+", default=["none", "rnd", "lpm", LIGHT], help="NAME or NAME:FIELD=VALUE,..."
+        "--bonuses", nargs="+", default=["none", "lpm", "lgn", "rnd"], help="NAME or NAME:FIELD=VALUE,..."
     )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
@@ -235,7 +288,9 @@ def main() -> None:
         print(json.dumps(ours(CASES[options.child[0]], options.child[1])))
         return
     for name in options.cases:
-        measure(CASES[name], options.bonuses, options.sb3, options.rllte, options.repeats)
+        table = measure(CASES[name], options.bonuses, options.sb3, options.rllte, options.jax, options.repeats)
+        if options.json:
+            write_atomic(options.json / f"training_{name}.json", json.dumps(table, indent=1).encode())
 
 
 if __name__ == "__main__":

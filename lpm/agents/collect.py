@@ -144,7 +144,10 @@ class Collector:
         saw_noise = False
         clock = perf_counter()
         with torch.inference_mode():
-            act = policy.for_acting()
+            act, spread = policy.for_acting(), policy.spread()
+            if spread is not None:  # the same for all states: nothing to put together at every step
+                parameters[..., actions.width :] = spread
+                spread = spread.exp().expand(self.num_envs, -1)
             for t in range(steps):
                 if uniform:
                     choice = choices[t]
@@ -155,9 +158,13 @@ class Collector:
                         values.append(value)
                     else:
                         now = act(obs)
-                    now = now.cpu()
-                    parameters[t] = now
-                    choice = actions.sample(now, noise[t])
+                    if spread is None:
+                        now = now.cpu()
+                        parameters[t] = now
+                        choice = actions.sample(now, noise[t])
+                    else:
+                        parameters[t, :, : actions.width] = now
+                        choice = torch.addcmul(now, spread, noise[t])
                     parts.append(choice)
                 action = actions.executed(choice.numpy())
                 decided = perf_counter()

@@ -115,13 +115,13 @@ class ActorCritic(nn.Module):
         return [[p for p in self.parameters() if all(p is not q for q in critic)], critic]
 
     def for_acting(self) -> Callable[[Tensor], Tensor]:
-        """The policy with its present parameters, as fast as it goes; for inference only."""
-        if self._fused is None:
-            return self.policy
-        actor = ActingMLP(self.input, self.actor)
-        if not self.continuous:
-            return actor
-        return lambda obs: self._with_std(actor(obs))
+        """The policy with its present parameters, as fast as it goes; for inference only. Where there is a `spread`,
+        the means alone."""
+        return self.policy if self._fused is None else ActingMLP(self.input, self.actor)
+
+    def spread(self) -> Tensor | None:
+        """The log standard deviation of all states' actions, where `for_acting` leaves it out."""
+        return self.log_std.detach() if self.continuous and self._fused is not None else None
 
     def learn_from(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """`forward` for a loss whose gradient `backward` will take."""

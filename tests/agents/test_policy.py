@@ -111,7 +111,9 @@ def test_fused_passes_equal_the_modules(action: Any, normalise: Any) -> None:
     for (name, a), b in zip(fused.named_parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(a.grad, b.grad, atol=1e-4, rtol=1e-4, msg=name)
     with torch.inference_mode():
-        torch.testing.assert_close(fused.for_acting()(obs), plain.policy(obs), atol=1e-5, rtol=1e-5)
+        acting, spread = fused.for_acting()(obs), fused.spread()
+        whole = acting if spread is None else torch.cat([acting, spread.expand_as(acting)], 1)
+        torch.testing.assert_close(whole, plain.policy(obs), atol=1e-5, rtol=1e-5)
     gradient = torch.cat([p.grad.flatten() for p in plain.parameters() if p.grad is not None])
     actor, critic = fused.parts()
     norm = flat.clip(0.5, [sum(p.numel() for p in part) for part in (actor, critic)])
