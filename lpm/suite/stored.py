@@ -115,6 +115,9 @@ def read_card(path: Path) -> Card:
         check_card(card)
     except (ValueError, OSError) as problem:
         raise ValueError(f"{path}: not a card of lpm suite: {problem}") from None
+    except (LookupError, TypeError, AttributeError, OverflowError) as problem:
+        unlike = f"expected the form of one, got {type(problem).__name__}: {problem}"
+        raise ValueError(f"{path}: not a card of lpm suite: {unlike}") from None
     return dict(card)
 
 
@@ -220,8 +223,11 @@ def _expect(key: str, value: Any, kind: type) -> Any:
 
 
 def _estimate(key: str, value: Any) -> None:
-    for end in ("value", "low", "high"):
-        _number(f"{key}.{end}", _expect(key, value, dict).get(end))
+    ends = {end: _expect(key, value, dict).get(end) for end in ("value", "low", "high")}
+    for end, number in ends.items():
+        _number(f"{key}.{end}", number)
+    if None in ends.values() and set(ends.values()) != {None}:
+        raise ValueError(f"{key}: expected value, low and high, or null for all, got {_short(value)}")
 
 
 def _numbers(key: str, values: Any) -> list[Any]:
@@ -233,7 +239,7 @@ def _numbers(key: str, values: Any) -> list[Any]:
 def _number(key: str, value: Any) -> None:
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or abs(value) > 1e9:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 1e9:
         raise ValueError(f"{key}: expected a number or null, got {_short(value)}")
 
 

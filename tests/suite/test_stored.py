@@ -94,6 +94,10 @@ def test_what_was_written_is_read(card: dict[str, Any], tmp_path: Path) -> None:
         ("conditions.moon/clean", {}, "conditions: expected some of car/clean"),
         ("conditions", {}, "expected all of a world"),
         ("missing", [], r"missing: expected \['rooms', 'onehot', 'maze', 'task'\]"),
+        ("total.value", 10**400, "total.value: expected a number or null"),
+        ("total", {"value": 0.5}, "total: expected value, low and high, or null for all"),
+        ("conditions.car/action.random", {}, "expected the form of one, got KeyError"),
+        ("scale", [], "scale: expected one of smoke, desk|expected the form of one"),
         ("still_paid", [0.1], "still_paid: expected a number for each of 2 seeds, got 1"),
     ],
 )
