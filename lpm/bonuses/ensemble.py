@@ -104,8 +104,8 @@ class Ensemble(Learner):
         phi, phi_next = self.experience.encoded(self.encoder, self.num_envs)
 
         def kept(errors: Tensor) -> Tensor:
-            drawn = torch.rand(errors.shape, generator=generator).to(errors.device) < self.config.keep
-            return drawn / self.config.keep
+            drawn = torch.rand(errors.shape, generator=generator, dtype=errors.dtype).to(errors.device)
+            return (drawn < self.config.keep).to(errors.dtype) / self.config.keep
 
         loss = forward_loss(self.ensemble, phi, phi_next, kept if self.config.keep < 1 else None)
         return {"ensemble_loss": self.fit("ensemble", loss, generator) / self.config.members}

@@ -12,10 +12,17 @@ from env_contract import check_autoreset_modes, check_save_and_restore, check_se
 from gymnasium.utils.env_checker import check_env
 
 import lpm.envs  # noqa: F401
-from lpm.envs.noise_sources import GRAY, cifar10_images
+from lpm.envs.noise_sources import GRAY
 from lpm.envs.rooms import FAMILIES, WATCH, RoomsVector, generate_layout
 
 UP, DOWN, LEFT, RIGHT = range(4)
+
+PICTURES = np.random.default_rng(0).integers(0, 256, (4000, 32, 32, 3), np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def pictures_without_a_download(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lpm.envs.rooms.cifar10_images", lambda: (PICTURES, "a test's"))
 
 
 def walk(noise: Any, actions: Any, **settings: Any) -> tuple[RoomsVector, Any, Any, Any]:
@@ -110,9 +117,8 @@ def test_photographs_are_grey_levels_of_a_picture_of_the_set() -> None:
     env, seen, cells, shown = walk("photographs", [RIGHT, WATCH, WATCH, RIGHT], observation="onehot")
     assert shown[:, 0].tolist() == [False, False, True, True, False]
     assert (cells[1:4] == 1).all()
-    assert env.images_source != "none"
-    images, _ = cifar10_images()
-    first = images[:, 0, 7] @ GRAY / 255  # of 66 pixels evenly apart the first is number 7 of 1,024
+    assert env.images_source == "a test's"
+    first = PICTURES[:, 0, 7] @ GRAY / 255  # of 66 pixels evenly apart the first is number 7 of 1,024
     assert np.isin(seen[2:4, :, 0].round(5), first.astype(np.float32).round(5)).all()
     assert len(np.unique(seen[2:4].reshape(128, -1), axis=0)) > 120
     assert (seen >= 0).all()
