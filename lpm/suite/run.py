@@ -100,7 +100,8 @@ def measured(results: Sequence[Result], scale: str) -> Runs:
         return np.array([found[seed][cell][metric] for seed in seeds])
 
     cells = {cell: {m: column(cell, m) for m in (*METRICS, "bonus_share", "seconds")} for cell in wanted}
-    return Runs(seeds, cells, np.array([arms[seed] for seed in seeds if seed in arms]))
+    # a sweep that is not finished may have the arms of some seeds only
+    return Runs(seeds, cells, np.array([arms[seed] for seed in seeds] if set(seeds) <= set(arms) else []))
 
 
 def still_paid(curves: Mapping[str, Any]) -> float:

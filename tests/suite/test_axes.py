@@ -9,7 +9,7 @@ from lpm.experiments.methods import parse_method
 from lpm.suite import axes
 from lpm.suite.axes import AXES, Cell, Runs, counted, measure, score
 from lpm.suite.card import make_card, words
-from lpm.suite.run import METRICS, conditions, measured, still_paid
+from lpm.suite.run import ARMS, METRICS, conditions, measured, still_paid
 from lpm.suite.worlds import GRID, LABELS, WORLDS, score_maze
 from lpm.suite.worlds import score as score_run
 
@@ -165,6 +165,12 @@ def test_a_world_counts_once_all_of_its_conditions_are_there() -> None:
     assert found.seeds == (0, 1)
     assert found.cells["car", "action"]["cells"].tolist() == [2, 2]
     assert found.cells["car", "action"]["noise_share"] == pytest.approx([0.1, 0.1])
+    arms = [
+        {"settings": {"experiment": ARMS, "seed": seed}, "curves": {"learnable": [1.0], "noise": [0.5]}}
+        for seed in (0, 1)
+    ]
+    assert measured([*car, *arms], "desk").arms.tolist() == [0.5, 0.5]
+    assert not len(measured([*car, arms[1]], "desk").arms)  # the first seed's are still to come
     with pytest.raises(ValueError, match="expected at least one seed with a run in every condition of a world"):
         measured(car[:1], "desk")
 
