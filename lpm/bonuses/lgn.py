@@ -183,9 +183,6 @@ class LGN(IntrinsicReward):
         sizes = (self.design.actions, self.design.columns, width)
         lasting = config.prior == "persistence"
         self.dynamics = RidgeByAction(*sizes, ridge=config.ridge, persistence=lasting, one=self.design.one)
-        # without data f expects what its prior says; otherwise the first errors would be the distances from the start,
-        # and g would shut the gate on everything far from it for thousands of steps
-        self.dynamics.solve()
         self.error_model = RidgeByAction(*sizes, ridge=config.ridge)
         self.steps = FadingCovariance(width, config.horizon)
         self.errors = FadingCovariance(width, config.horizon)

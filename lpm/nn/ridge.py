@@ -39,6 +39,9 @@ class RidgeByAction(nn.Module):
         self.register_buffer("gram", torch.zeros(actions, columns, columns, dtype=torch.float64))
         self.register_buffer("moment", torch.zeros(actions, columns, outputs, dtype=torch.float64))
         self.register_buffer("weight", torch.zeros(actions, columns, outputs))
+        # Without data the prior holds. Started at 0 instead, LGN's f erred by the distance from the start, and g shut
+        # the gate on everything far from it for thousands of steps.
+        self.solve()
 
     def forward(self, x: Tensor, action: Tensor) -> Tensor:
         """Rows (B, K) and their actions (B,) to predictions (B, D)."""
