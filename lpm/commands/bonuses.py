@@ -81,6 +81,7 @@ def _noise_table(options: Bonuses) -> int:
     for seed in range(options.seeds):
         for name in (lookup(name).name for name in options.names or names()):
             settings = {"experiment": "two_arms", "method": name, "seed": seed, "updates": options.updates}
+            settings["unseen"] = True
             path = options.out / name / f"seed_{seed}.json"
             jobs.append(Job(f"{name}, seed {seed}", path, settings, options.updates))
     expect_own(options.out, "noise table", "*/seed_*.json", "table.md")

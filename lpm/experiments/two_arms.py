@@ -23,6 +23,7 @@ from lpm.sweeps import Result, Tick
 
 DIM, ENVS, STEPS = 8, 16, 16
 SIGMA = 0.5
+NEGLIGIBLE = 1e-3  # of the pay for something new: a first pay that is no measure for a later one
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class ArmCurves:
     """Action 0: always the same successor."""
     noise: list[float]
     """Action 1: N(0, 0.25) in every one of 8 dimensions."""
+    unseen: float
+    """What the bonus pays in the end if action 0 leads where it never led before."""
 
 
 def run(method: str, seed: int, updates: int = 100, tick: Tick | None = None, **fields: Any) -> ArmCurves:
@@ -55,7 +58,9 @@ def run(method: str, seed: int, updates: int = 100, tick: Tick | None = None, **
         bonus.update()
         if tick is not None:
             tick(1)
-    return ArmCurves(method, seed, *curves)
+    elsewhere = torch.randn(DIM, generator=generator)
+    surprise = bonus.score(_transitions(start, torch.zeros(1, ENVS, dtype=torch.int64), elsewhere))
+    return ArmCurves(method, seed, *curves, unseen=surprise.mean().item())
 
 
 def run_job(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
@@ -68,13 +73,19 @@ def run_job(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
 def _block(start: torch.Tensor, learnt: torch.Tensor, generator: torch.Generator) -> Transitions:
     action = torch.randint(2, (STEPS, ENVS), generator=generator)
     noise = SIGMA * torch.randn(STEPS, ENVS, DIM, generator=generator)
+    return _transitions(start, action, torch.where(action.unsqueeze(2) == 0, learnt, noise))
+
+
+def _transitions(start: torch.Tensor, action: torch.Tensor, successor: torch.Tensor) -> Transitions:
+    """Episodes of one step; `successor` is one row, or (T, N, D)."""
+    shape = (*action.shape, DIM)
     return Transitions.build(
-        start.expand(STEPS, ENVS, DIM),
+        start.expand(shape),
         action,
-        torch.where(action.unsqueeze(2) == 0, learnt, noise),
-        terminated=torch.ones(STEPS, ENVS, dtype=torch.bool),
-        reward=torch.zeros(STEPS, ENVS),
-        policy=torch.zeros(STEPS, ENVS, 2),
+        successor.expand(shape),
+        terminated=torch.ones_like(action, dtype=torch.bool),
+        reward=torch.zeros(action.shape),
+        policy=torch.zeros(*action.shape, 2),
     )
 
 
@@ -88,7 +99,9 @@ class ArmRow:
     final: tuple[float, float]
     """Mean of the last ten updates on each."""
     ratio: tuple[float, float]
-    """Final divided by the size of the start, on each; nan where there never was a bonus."""
+    """Final divided by the size of the start, on each; nan where the start was (next to) nothing."""
+    news: float
+    """What is paid in the end for an outcome of action 0 that was never seen."""
 
 
 def summarise(curves: Iterable[ArmCurves]) -> list[ArmRow]:
@@ -103,8 +116,12 @@ def summarise(curves: Iterable[ArmCurves]) -> list[ArmRow]:
             values = [getattr(run, arm) for run in runs]
             starts.append(float(np.mean([next((v for v in curve if v != 0), 0.0) for curve in values])))
             finals.append(float(np.mean([curve[-10:] for curve in values])))
-        ratios = [final / abs(start) if start else float("nan") for start, final in zip(starts, finals, strict=True)]
-        rows.append(ArmRow(method, _pair(starts), _pair(finals), _pair(ratios)))
+        news = float(np.mean([run.unseen for run in runs]))
+        ratios = [
+            final / abs(start) if abs(start) > NEGLIGIBLE * abs(news) else float("nan")
+            for start, final in zip(starts, finals, strict=True)
+        ]
+        rows.append(ArmRow(method, _pair(starts), _pair(finals), _pair(ratios), news))
     return rows
 
 
@@ -112,16 +129,30 @@ def _pair(values: list[Any]) -> tuple[float, float]:
     return float(values[0]), float(values[1])
 
 
-HEADER = ("bonus", "learnable: start", "final", "final / start", "noise: start", "final", "final / start")
+HEADER = (
+    "bonus",
+    *("learnable: start", "final", "final / start"),
+    *("noise: start", "final", "final / start"),
+    *("never seen", "noise / never seen"),
+)
 
 
 def table_rows(rows: Iterable[ArmRow]) -> list[tuple[str, ...]]:
     """The table as text, in the columns of `HEADER`."""
     return [
-        (row.method, *(text for arm in zip(row.start, row.final, row.ratio, strict=True) for text in _texts(*arm)))
+        (
+            row.method,
+            *(text for arm in zip(row.start, row.final, row.ratio, strict=True) for text in _texts(*arm)),
+            f"{row.news:.4g}",
+            _percent(row.final[1] / abs(row.news) if row.news else float("nan")),
+        )
         for row in rows
     ]
 
 
 def _texts(start: float, final: float, ratio: float) -> tuple[str, str, str]:
-    return f"{start:.4g}", f"{final:.4g}", "–" if ratio != ratio else f"{100 * ratio:.1f} %"
+    return f"{start:.4g}", f"{final:.4g}", _percent(ratio)
+
+
+def _percent(share: float) -> str:
+    return "–" if share != share else f"{100 * share:.1f} %"

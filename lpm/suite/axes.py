@@ -47,7 +47,7 @@ class Runs:
     cells: Mapping[Cell, Mapping[str, Floats]]
     """World and condition to metric to one number a seed."""
     arms: Floats = field(default_factory=lambda: np.zeros(0))
-    """What is still paid for noise in the two arms, as a share of the first pay, one number a seed."""
+    """What is still paid for noise in the two arms, as a share of what is paid for news, one number a seed."""
 
     def picked(self, order: NDArray[np.int64]) -> Runs:
         """With these places in the list of seeds instead."""

@@ -84,7 +84,8 @@ def words(card: Mapping[str, Any]) -> str:
     if value["focus"] is not None:
         said.append(f"It {_wasted(value['focus'])}.")
     if value["unpaid"] is not None:
-        said.append(f"After learning it still pays {_percent(1 - value['unpaid'])} of its first pay for pure noise.")
+        still = _percent(1 - value["unpaid"])
+        said.append(f"After learning it pays for pure noise {still} of what it pays for something new.")
     if value["task"] is not None:
         gets = f"gets {_percent(value['task'])} of the oracle's success"
         said.append(f"In the task it {'does no better than random actions' if value['task'] < 0.05 else gets}.")

@@ -57,7 +57,7 @@ def jobs_of(name: str, scale: str, seeds: Sequence[int], out: Path, worlds: Sequ
             jobs.append(replace(job, name=f"{name}, {world} {condition}, seed {seed}", path=path, settings=settings))
         if method.policy == "learnt":
             arms = {"suite": VERSION, "experiment": ARMS, "method": method.bonus, "fields": dict(method.fields)}
-            arms |= {"seed": seed, "updates": UPDATES[scale]}
+            arms |= {"seed": seed, "updates": UPDATES[scale], "unseen": True}
             path = out / "runs" / ARMS / folder_name(name) / f"seed_{seed}.json"
             jobs.append(Job(f"{name}, two arms, seed {seed}", path, arms, UPDATES[scale]))
     return jobs
@@ -105,9 +105,11 @@ def measured(results: Sequence[Result], scale: str) -> Runs:
 
 
 def still_paid(curves: Mapping[str, Any]) -> float:
-    """What the noise arm pays in the end, as a share of the first pay of either arm: from 0 to 1.
+    """What the noise arm pays in the end, as a share of what the bonus pays for news: from 0 to 1.
 
-    Noise that costs is not paid for, and a bonus that never paid anything pays nothing for noise.
+    News is the largest in size of the first pay of either arm and the pay for an outcome that was never seen: a bonus
+    that finds nothing in two arms worth paying for may pay next to nothing at first. Noise that costs is not paid for.
     """
-    first = max(abs(next((v for v in curves[arm] if v != 0), 0.0)) for arm in ("learnable", "noise"))
-    return float(np.clip(np.mean(curves["noise"][-10:]) / first, 0, 1)) if first > 0 else 0.0
+    first = [next((v for v in curves[arm] if v != 0), 0.0) for arm in ("learnable", "noise")]
+    news = max(map(abs, (*first, curves["unseen"])))
+    return float(np.clip(np.mean(curves["noise"][-10:]) / news, 0, 1)) if news > 0 else 0.0

@@ -15,13 +15,21 @@ def test_forward_error_keeps_paying_for_noise_and_lpm_does_not() -> None:
 
 def test_summary_by_hand() -> None:
     curve = [0.0, -2.0, *[0.5] * 10]
-    row = summarise([ArmCurves("m", 0, curve, curve), ArmCurves("m", 1, curve, [0.0] * 12)])[0]
+    row = summarise([ArmCurves("m", 0, curve, curve, 4.0), ArmCurves("m", 1, curve, [0.0] * 12, 6.0)])[0]
     assert row.start == (-2.0, -1.0)
     assert row.final == (0.5, 0.25)
     assert row.ratio == (0.25, 0.25)
-    silent = summarise([ArmCurves("none", 0, [0.0] * 10, [0.0] * 10)])[0]
+    assert row.news == 5.0
+    assert table_rows([row])[0][-2:] == ("5", "5.0 %")
+    silent = summarise([ArmCurves("none", 0, [0.0] * 10, [0.0] * 10, 0.0)])[0]
     assert math.isnan(silent.ratio[0])
     assert table_rows([silent])[0][-1] == "–"
+
+
+def test_what_was_never_seen_is_paid_more_than_what_was() -> None:
+    for method in ("forward_error", "rnd", "count", "lgn"):
+        curves = run(method, 0, 20)
+        assert curves.unseen > 3 * curves.learnable[-1]
 
 
 def test_is_deterministic() -> None:

@@ -123,7 +123,7 @@ def test_a_card_says_which_worlds_are_missing_and_what_is_lost(monkeypatch: pyte
     assert "loses part of it to noise action (67 %)" in said
     assert "Not run, and not in the total: Rooms, one-hot, Maze, pixels." in said
     assert card["cost"] == 2.0
-    assert "It avoids 75 % of the steps on noise that the oracle avoids. After learning it still pays 25 %" in said
+    assert "It avoids 75 % of the steps on noise that the oracle avoids. After learning it pays for pure noise 25 %" in said
     assert "In the task it gets 75 % of the oracle's success." in said
     assert "smoke" not in said
 
@@ -166,7 +166,7 @@ def test_a_world_counts_once_all_of_its_conditions_are_there() -> None:
     assert found.cells["car", "action"]["cells"].tolist() == [2, 2]
     assert found.cells["car", "action"]["noise_share"] == pytest.approx([0.1, 0.1])
     arms = [
-        {"settings": {"experiment": ARMS, "seed": seed}, "curves": {"learnable": [1.0], "noise": [0.5]}}
+        {"settings": {"experiment": ARMS, "seed": seed}, "curves": {"learnable": [1.0], "noise": [0.5], "unseen": 0}}
         for seed in (0, 1)
     ]
     assert measured([*car, *arms], "desk").arms.tolist() == [0.5, 0.5]
@@ -187,9 +187,11 @@ def test_success_is_that_of_the_last_third_and_the_start_arm_does_not_count() ->
 
 
 def test_still_paid_by_hand() -> None:
-    assert still_paid({"learnable": [0.0, 2.0], "noise": [0.0, 1.0] + [0.5] * 10}) == pytest.approx(0.25)
-    assert still_paid({"learnable": [0.0], "noise": [0.0]}) == 0.0
-    assert still_paid({"learnable": [1.0], "noise": [-1.0] * 10}) == 0.0
+    curves = {"learnable": [0.0, 2.0], "noise": [0.0, 1.0] + [0.5] * 10, "unseen": 0.0}
+    assert still_paid(curves) == pytest.approx(0.25)
+    assert still_paid({**curves, "unseen": -5.0}) == pytest.approx(0.1)
+    assert still_paid({"learnable": [0.0], "noise": [0.0], "unseen": 0.0}) == 0.0
+    assert still_paid({"learnable": [1.0], "noise": [-1.0] * 10, "unseen": 3.0}) == 0.0
 
 
 def test_every_family_of_noise_is_run_on_numbers_and_where_it_fits_on_pixels() -> None:
