@@ -1,7 +1,7 @@
-"""What LGN and LPM are made of, one part at a time, on MountainCar.
+"""What LPM is made of, one part at a time, on MountainCar.
 
-Of LGN: gate, memory, distances, regressions. Of LPM: reward form, error model, queue length, update ratio. Of the slow
-copy: floor, decay, replay, scale of the observations.
+Reward form, error model, queue length, update ratio. Of the slow copy: floor, decay, replay, scale of the observations.
+LGN's parts are in `lgn_parts.py`.
 """
 
 from __future__ import annotations
@@ -12,31 +12,6 @@ from lpm.experiments.experiment import Method
 from lpm.experiments.training import Scale, TrainingExperiment
 
 ROLLOUT = mountain_car.AGENT.num_envs * mountain_car.AGENT.rollout_steps
-LGN_PARTS = {
-    "lgn": Method("LGN", "lgn"),
-    "lgn-gate-off": Method("LGN, no gate", "lgn", {"gate": False}),
-    "lgn-power-0.5": Method("LGN, square root of the gate", "lgn", {"power": 0.5}),
-    "lgn-power-2": Method("LGN, square of the gate", "lgn", {"power": 2.0}),
-    "lgn-denoise-none": Method("LGN, distances with the noise", "lgn", {"denoise": "none"}),
-    "lgn-units-none": Method("LGN, distances of plain features", "lgn", {"units": "none"}),
-    "lgn-units-variance": Method("LGN, distances in units of variance", "lgn", {"units": "variance"}),
-    "lgn-reach-1": Method("LGN, new beyond 1 step", "lgn", {"reach": 1.0}),
-    "lgn-reach-2": Method("LGN, new beyond 2 steps", "lgn", {"reach": 2.0}),
-    "lgn-reach-4": Method("LGN, new beyond 4 steps", "lgn", {"reach": 4.0}),
-    "lgn-memory-episodic": Method("LGN, memory of the episode", "lgn", {"memory": "episodic"}),
-    "lgn-memory-lifelong": Method("LGN, memory of the run", "lgn", {"memory": "lifelong"}),
-    "lgn-memory-256": Method("LGN, 256 states remembered", "lgn", {"memory_size": 256}),
-    "lgn-memory-4096": Method("LGN, 4,096 states remembered", "lgn", {"memory_size": 4096}),
-    "lgn-fourier-0": Method("LGN, f and g linear", "lgn", {"fourier": 0}),
-    "lgn-prior-zero": Method("LGN, f expects nothing, not persistence", "lgn", {"prior": "zero"}),
-    "lgn-ridge-0.5": Method("LGN, ridge 0.5", "lgn", {"ridge": 0.5}),
-    "lgn-ridge-50": Method("LGN, ridge 50", "lgn", {"ridge": 50.0}),
-    "lgn-horizon-1000": Method("LGN, errors fade in 1,000 steps", "lgn", {"horizon": 1e3}),
-    "lgn-horizon-100000": Method("LGN, errors fade in 100,000 steps", "lgn", {"horizon": 1e5}),
-}
-"""LGN changed in one place at a time. The width of φ is not here: it matters for images and vectors of more than 64
-numbers only."""
-
 LPM_PARTS = {
     "lpm": Method("LPM: log, one rollout, 16 : 16", "lpm"),
     "linear": Method("form: linear", "lpm_release", {"form": "linear"}),
@@ -63,23 +38,19 @@ LPM_PARTS = {
     "slow-standard": Method("slow copy, mean and std", "lpm_slow", {"normalise": "standard"}),
 }
 METHODS = {
-    **LGN_PARTS,
     **LPM_PARTS,
     "none": Method("no bonus", "none"),
 }
 
 EXPERIMENT = TrainingExperiment(
     name="ablation",
-    title="Ablation: what each part of LGN and LPM contributes",
+    title="Ablation: what each part of LPM contributes",
     place="Section 3, Theorem 2",
     about=(
-        "MountainCar as in its own table. First LGN, changed in one place at a time: the gate, what distances leave "
-        "out and are measured in, what is remembered, and the two regressions. One regression for each action or for "
-        "all is compared in the suite's rooms (`lpm suite lgn:regression=joint`), whose actions are discrete.",
-        "Then LPM: the form of the reward, the error model against a snapshot of the dynamics model (Theorem 2 asks "
-        "for an expectation, which a snapshot is not), how many rollouts of errors the queue holds, and how many "
-        "gradient steps f and g take for each update.",
-        "Last, the slow copy: the floor under its errors, how slowly it follows, what f is trained on, and "
+        "MountainCar as in its own table. LPM, changed in one place at a time: the form of the reward, the error model "
+        "against a snapshot of the dynamics model (Theorem 2 asks for an expectation, which a snapshot is not), how "
+        "many rollouts of errors the queue holds, and how many gradient steps f and g take for each update.",
+        "Then the slow copy: the floor under its errors, how slowly it follows, what f is trained on, and "
         "observations scaled by mean and standard deviation instead of by their densest half.",
     ),
     env_id=mountain_car.EXPERIMENT.env_id,

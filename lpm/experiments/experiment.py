@@ -25,6 +25,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "lava": "lava",
     "overhead": "overhead",
     "ablation": "ablation",
+    "lgn-parts": "lgn_parts",
 }
 
 

@@ -16,6 +16,7 @@ NOT_RANKED: Mapping[str, str] = {
     "mnist": "measures bonuses, not agents",
     "overhead": "measures time",
     "ablation": "compares settings of one method",
+    "lgn-parts": "compares settings of one method",
 }
 """Experiments that do not say how well a method explores, and why."""
 REFERENCES = ("oracle",)

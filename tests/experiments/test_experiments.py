@@ -70,7 +70,7 @@ def test_paper_numbers_and_claims_name_what_exists(name: str) -> None:
     ("name", "condition", "method"),
     [("mountain-car", "stochastic", "lpm"), ("lava", "s9n1", "icm"), ("maze", "state", "none"),
      ("ablation", "deterministic", "pointwise-3"),
-     ("ablation", "stochastic", "lgn-reach-2"), ("overhead", "vector", "rnd")],
+     ("lgn-parts", "half", "reach-2"), ("overhead", "vector", "rnd")],
 )  # fmt: skip
 def test_the_smallest_size_becomes_evidence(name: str, condition: str, method: str, tmp_path: Path) -> None:
     evidence = load_experiment(name).evidence([run(name, condition, method, seed, tmp_path) for seed in (0, 1)])
