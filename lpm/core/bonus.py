@@ -203,8 +203,9 @@ class IntrinsicReward(nn.Module):
                 self._refuse(f"with {name!r} of shape {tuple(given.shape)} instead of {tuple(own.shape)}", sizes)
             if given.dtype != own.dtype:
                 self._refuse(f"with {name!r} of {given.dtype} instead of {own.dtype}")
-            # what memories and buffers hold, keys and actions, may have any sign
-            contents = name.rpartition(".")[2].startswith("rows")
+            # integers are counts, but for what memories hold, keys and actions: a module lists those as `contents`
+            owner, _, buffer = name.rpartition(".")
+            contents = buffer in getattr(self.get_submodule(owner), "contents", ())
             counts = given.dtype in (torch.int64, torch.int32) and given.numel() and not contents
             if counts and not 0 <= int(given.min()) <= int(given.max()) < 2**53:
                 self._refuse(f"with {name!r} from {int(given.min())} to {int(given.max())} instead of counts")

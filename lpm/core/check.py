@@ -41,10 +41,16 @@ def _shape_and_finiteness(case: Case) -> None:
                 f"{reward.requires_grad}, on {reward.device}; override _step, not step: it sees to all three"
             )
         if not bool(torch.isfinite(reward).all()):
-            case.fail(f"step: expected finite rewards in cycle {cycle}, got {reward.tolist()}")
+            case.fail(f"step: expected finite rewards in cycle {cycle}, got {_first_odd(reward)}")
         for name, value in bonus.update().items():
             if not bool(torch.isfinite(value)):
                 case.fail(f"update: expected metric {name!r} to be finite in cycle {cycle}, got {value.item()}")
+
+
+def _first_odd(reward: torch.Tensor) -> str:
+    """The first reward that is not finite, and how many are not."""
+    odd = reward[~torch.isfinite(reward)]
+    return f"{odd[0].item()} in {len(odd)} of {reward.numel()}"
 
 
 def _score_is_pure(case: Case) -> None:
@@ -218,7 +224,7 @@ def _odd_batches(case: Case) -> None:
         for cycle in range(4):
             reward, metrics = bonus.step(odd), bonus.update()
             if not bool(torch.isfinite(reward).all()):
-                case.fail(f"{name} batch, cycle {cycle}: expected finite rewards, got {reward.tolist()}")
+                case.fail(f"{name} batch, cycle {cycle}: expected finite rewards, got {_first_odd(reward)}")
             for key, value in metrics.items():
                 if not bool(torch.isfinite(value)):
                     case.fail(f"{name} batch, cycle {cycle}: expected a finite {key}, got {value.item()}")

@@ -43,6 +43,7 @@ class RingBuffer(nn.Module):
             self.register_buffer("here", torch.zeros((), dtype=torch.int64))
             fields = {**fields, "number": ((), torch.int64)}
         self.fields = tuple(fields)
+        self.contents = tuple(f"rows_{name}" for name in fields)
         for name, (shape, dtype) in fields.items():
             self.register_buffer(f"rows_{name}", torch.zeros((self.room, *shape), dtype=dtype))
 

@@ -23,6 +23,7 @@ class EpisodicMemory(nn.Module):
     ([1, 0], [5.0])
     """
 
+    contents = ("rows",)
     rows: Tensor  # (N, capacity, *shape)
     count: Tensor  # (N,) rows pushed since the environment's memory was cleared
 

@@ -357,6 +357,15 @@ def test_the_mixer_and_the_block_are_at_hand() -> None:
     assert "Transitions.build" in (lpm.Transitions.__doc__ or "")
 
 
+def test_a_count_is_a_count_whatever_its_name() -> None:
+    """LPM's anchored g counts rows in a buffer of that name, which was taken for what a memory holds."""
+    bonus = lpm.make("lpm_anchored", DEFAULT_SPACES["vector/discrete"], num_envs=2, rollout_steps=4)
+    state = copy.deepcopy(bonus.state_dict())
+    state["error_model.rows"].fill_(-1)
+    with pytest.raises(ValueError, match=r"'error_model.rows' from -1 to -1 instead of counts"):
+        bonus.load_state_dict(state)
+
+
 def test_a_state_with_a_count_below_nothing_is_refused() -> None:
     """A stranger's count of −1 went into slices of the memory."""
     bonus = lpm.make("ngu", DEFAULT_SPACES["vector/discrete"], num_envs=2, rollout_steps=4)
