@@ -66,7 +66,8 @@ class LBSConfig:
     (code: 512). Vectors are seen and decoded as they are (code)."""
     normalise: Literal["auto", "none", "standard", "scalar"] = "auto"
     """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
-    "standard" clips at ±10. Rewards are 0 until the statistics exist. Code: vectors no, images "scalar"."""
+    "standard" clips at ±10. Rewards are 0 until the statistics exist. Code: vectors by running
+    statistics, images "scalar"."""
     warmup: int = 1
     """Transitions to observe before statistics freeze, those of the random features included (code: 10,000)."""
     lr: float = 3e-4

@@ -102,7 +102,7 @@ def rows_of(bonus: BYOLHindsight) -> Prepared:
     return Prepared(bonus.experience, torch.arange(128), *flat)
 
 
-def test_the_invariance_trains_the_writer_and_not_the_encoder() -> None:
+def test_what_the_critic_sees_trains_the_writer_and_not_the_encoder() -> None:
     bonus = build()
     rows = rows_of(bonus)
     known = bonus.known(rows)
