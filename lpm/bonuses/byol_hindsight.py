@@ -177,7 +177,7 @@ class BYOLHindsight(Learner):
             noise = torch.randn(len(known), self.config.noise, generator=generator).to(known.device)
             z = self.write(known, outcome, noise)
             error = reconstruction(self.reconstructor(torch.cat([known, z], 1)), outcome)
-            # what is known is fixed for the critic: the encoder must not hide it; it still learns what z is written from
+            # fixed for the critic: the encoder must not hide what is known; it still learns what z is written from
             shared = self._contrasted(known.detach(), opposed(z, weight))
             parts.append(torch.stack([error.detach().mean(), shared.detach().mean()]))
             return error - shared
