@@ -271,8 +271,8 @@ class Collector:
             if array.dtype.kind == "f" and not np.isfinite(array.sum()):
                 bad = np.argwhere(~np.isfinite(array))
                 if len(bad):
-                    t, env = (int(i) for i in bad[0][:2])
-                    step = self.total_steps - (self.num_steps - t) * self.num_envs + env
+                    t, env = int(bad[0][0]), int(bad[0][1]) + self.rows_here.start  # as a single process counts
+                    step = self.total_steps - (self.num_steps - t) * self.num_envs * self.group.size + env
                     raise NonFiniteError(f"environment {env} ({name})", step, float(array[tuple(bad[0])]))
 
     def _first_visits(self, led_to: NDArray[np.int64], valid: Mask) -> Mask:

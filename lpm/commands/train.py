@@ -37,6 +37,10 @@ Settings of the environment are given as --env.NAME VALUE, for example --env.noi
 --bonus.* options there are follows from --algo and --bonus: name these before asking for --help."""
 
 
+LONGEST_TIMEOUT = 1e6
+"""Eleven days; torch counts in nanoseconds, and overflows."""
+
+
 @dataclass(frozen=True)
 class _Choices:
     """The options that decide which other options there are."""
@@ -51,18 +55,24 @@ class _Choices:
 
 def run(args: Sequence[str]) -> int:
     """Parse and train; of several processes the first one parses, and tells the others."""
-    with joined(_timeout(list(args))) as group:
-        plan = [_plan(args)] * group.size if group.rank == 0 else None
-        return _train(*group.scatter(plan), group)
+    try:
+        with joined(_timeout(list(args))) as group:
+            plan = [_plan(args)] * group.size if group.rank == 0 else None
+            return _train(*group.scatter(plan), group)
+    except WorkerLost as error:  # before there was anything to go on with
+        print(f"lpm train: {printable(str(error))}", file=sys.stderr)
+        return 1
 
 
 def _timeout(words: list[str]) -> float:
     """Before everything else: until the processes have found each other they can be told nothing."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--timeout-seconds", type=float, default=TIMEOUT_SECONDS)
+    parser.add_argument("--timeout-seconds", "--timeout_seconds", type=float, default=TIMEOUT_SECONDS)
     timeout: float = parser.parse_known_args(words)[0].timeout_seconds
-    if not timeout > 0:
-        raise ValueError(f"--timeout-seconds: expected a number above 0, got {timeout}")
+    if not 0 < timeout <= LONGEST_TIMEOUT:
+        raise ValueError(
+            f"--timeout-seconds: expected a number above 0 and at most {LONGEST_TIMEOUT:,.0f}, got {timeout}"
+        )
     return timeout
 
 

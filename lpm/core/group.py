@@ -19,6 +19,10 @@ from torch import distributed as dist
 T = TypeVar("T")
 
 
+SILENT = "another process did not answer in time: it hangs, or its machine does"
+"""What is said of a process that may still be there."""
+
+
 class WorkerLost(RuntimeError):
     """Another process of the run died, or did not answer in time."""
 
@@ -231,7 +235,7 @@ class Processes(Group):
 def _lost(error: str) -> str:
     """What torch says when another process is gone, in a sentence."""
     if "timed out" in error.lower() or "timeout" in error.lower():
-        return "another process did not answer in time: it hangs, or its machine does"
+        return SILENT
     return "the connection to another process was lost: it died or was killed"
 
 

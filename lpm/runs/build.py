@@ -37,7 +37,7 @@ def make_envs(config: RunConfig, num_envs: int | None = None, **more: Any) -> En
 def build(config: RunConfig, group: Group = ALONE) -> Agent:
     """Environments, bonus and agent; in a `group` of several processes, this one's share of the environments."""
     learner = config.learner
-    here = shard(learner.num_envs, group)
+    here = shard(learner.num_envs, group.size)
     envs = make_envs(config, here)
     device = str(resolve_device(config.device))
     if device == "cuda" and not group.alone:
@@ -69,19 +69,19 @@ def build(config: RunConfig, group: Group = ALONE) -> Agent:
     return A2C(envs, bonus, learner, config.mixer, **common)
 
 
-def shard(num_envs: int, group: Group) -> int:
+def shard(num_envs: int, processes: int) -> int:
     """How many of the environments each process has; what cannot be shared out evenly is refused."""
-    if num_envs < group.size:
+    if num_envs < processes:
         raise ValueError(
-            f"num_envs: expected at least one environment for each of the {group.size} processes, got {num_envs}"
+            f"num_envs: expected at least one environment for each of the {processes} processes, got {num_envs}"
         )
-    if num_envs % group.size:
-        near = num_envs - num_envs % group.size
+    if num_envs % processes:
+        near = num_envs - num_envs % processes
         raise ValueError(
-            f"num_envs: expected a multiple of the {group.size} processes, which each have as many environments, got "
-            f"{num_envs}; {near} or {near + group.size} would do"
+            f"num_envs: expected a multiple of the {processes} processes, which each have as many environments, got "
+            f"{num_envs}; {near} or {near + processes} would do"
         )
-    return num_envs // group.size
+    return num_envs // processes
 
 
 def _arguments(spec: EnvSpec) -> list[str]:

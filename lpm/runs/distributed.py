@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-from lpm.core.group import ALONE, Group, Processes, WorkerLost, this_machine
+from lpm.core.group import ALONE, SILENT, Group, Processes, WorkerLost, this_machine
 from lpm.runs.machine import run_versions
 
 TIMEOUT_SECONDS = 300.0
@@ -25,6 +25,7 @@ TIMEOUT_SECONDS = 300.0
 PARTING_SECONDS = 10.0
 """How long a process that failed waits for the first one to have said why."""
 _FAILED, _SAID = "lpm/failed", "lpm/said"
+_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def started_by_torchrun() -> bool:
@@ -41,6 +42,11 @@ def joined(timeout: float = TIMEOUT_SECONDS) -> Iterator[Group]:
     if not started_by_torchrun():
         yield ALONE
         return
+    if missing := [name for name in _VARIABLES if name not in os.environ]:
+        raise ValueError(
+            f"WORLD_SIZE is {os.environ['WORLD_SIZE']}: expected torchrun's {', '.join(_VARIABLES)}, got no "
+            f"{', '.join(missing)}; start with torchrun, or unset WORLD_SIZE to train in one process"
+        )
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     store = _find_others(rank, size, timeout)
     if rank == 0:
@@ -88,25 +94,28 @@ def _find_others(rank: int, size: int, timeout: float) -> Any:
         tcp = stores.TCPStore(address, port, size, is_master=server, timeout=limit, wait_for_workers=False)
         store = stores.PrefixStore(f"lpm/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", tcp)
         store.set(f"here/{rank}", this_machine())
-        if rank == 0:
-            _wait_for_all(store, size, limit)
+        _wait_for(store, range(size) if rank == 0 else range(1), size, limit)
         backend = "nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=limit)
         return store
     except RuntimeError as error:
-        if rank:
-            raise SystemExit(1) from error
-        if isinstance(error, WorkerLost):
-            raise
-        raise WorkerLost(f"the {size} processes did not find each other at {address}:{port}: {error}") from error
+        why = str(error).partition("\n")[0]
+        text = f"the {size} processes did not find each other at {address}:{port}: {why}"
+        lost = error if isinstance(error, WorkerLost) else WorkerLost(text)
+        if rank == 0:
+            raise lost from error.__cause__ or error
+        print(f"process {rank}: {lost}", file=sys.stderr)  # the first one may be the one that is missing
+        raise SystemExit(1) from error
 
 
-def _wait_for_all(store: Any, size: int, limit: timedelta) -> None:
+def _wait_for(store: Any, ranks: Sequence[int], size: int, limit: timedelta) -> None:
     """Name those that never came."""
     try:
-        store.wait([f"here/{rank}" for rank in range(size)], limit)
+        store.wait([f"here/{rank}" for rank in ranks], limit)
     except RuntimeError as error:
-        missing = [rank for rank in range(size) if not store.check([f"here/{rank}"])]
+        missing = [rank for rank in ranks if not store.check([f"here/{rank}"])]
+        if not missing:
+            return  # the last one came just now
         raise WorkerLost(
             f"of {size} processes {_listed(missing)} never answered within {limit.total_seconds():g} s: is every "
             "machine started, with the same --nnodes and --rdzv-endpoint?"
@@ -128,7 +137,8 @@ def _reason(store: Any) -> str | None:
 def _part(store: Any, rank: int, problem: BaseException) -> None:
     """Leave the reason for the first process, close the connections so that it looks, and let it speak."""
     try:
-        if not isinstance(problem, WorkerLost):
+        # a loss is another's to explain; who waits in vain may be the first to know
+        if not isinstance(problem, WorkerLost) or SILENT in str(problem):
             text = str(problem) or type(problem).__name__
             store.set(_FAILED, f"process {rank} on {this_machine()} stopped: {text}")
         dist.destroy_process_group()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from lpm.core.group import ALONE, Processes
+from lpm.runs.build import shard
 from lpm.runs.config import RunConfig
 from lpm.runs.distributed import TIMEOUT_SECONDS, check_versions
 from lpm.runs.train import TrainOptions, train
@@ -24,12 +26,16 @@ def train_on_ray(
     timeout: float = TIMEOUT_SECONDS,
     storage: str | None = None,
 ) -> Any:
-    """Train with so many workers and write the run folder; Ray's own result, whose `error` is None if all went well.
+    """Train with so many workers and write the run folder; Ray's own result, or its error, which quotes the worker's.
 
     `out` must be reachable from the node of the first worker, which alone writes there; to resume on other nodes it
     must be on shared storage. Each worker has a CPU, and a GPU if asked for. `storage` is where Ray keeps its own
-    files. Connect to a cluster with `ray.init` before; otherwise Ray starts on this machine.
+    files. Connect to a cluster with `ray.init` before; otherwise Ray starts on this machine. Workers for which it finds
+    no room within `timeout`, in rounds of a minute, are an error.
     """
+    if workers < 1:
+        raise ValueError(f"workers: expected at least 1, got {workers}")
+    shard(config.learner.num_envs, workers)  # before anything starts
     try:
         from ray import train as ray_train
         from ray.train.torch import TorchConfig, TorchTrainer
@@ -44,9 +50,16 @@ def train_on_ray(
     trainer = TorchTrainer(
         _work,
         train_loop_config=settings,
-        torch_config=TorchConfig(backend="nccl" if gpu else "gloo", timeout_s=int(timeout)),
+        torch_config=TorchConfig(backend="nccl" if gpu else "gloo", timeout_s=math.ceil(timeout)),
         scaling_config=ray_train.ScalingConfig(num_workers=workers, use_gpu=gpu),
-        run_config=ray_train.RunConfig(name=out.name, storage_path=storage),
+        run_config=ray_train.RunConfig(
+            name=out.name,
+            storage_path=storage,
+            # Ray would look for room for ever, one attempt a minute, and begin again after a lost node
+            failure_config=ray_train.FailureConfig(
+                controller_failure_limit=int(timeout // 60), max_preemption_failures=0
+            ),
+        ),
     )
     return trainer.fit()
 

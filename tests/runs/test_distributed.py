@@ -12,15 +12,19 @@ from typing import Any
 import pytest
 import torch
 from distributed_worker import CASES, FEWER, finished
+from torch import distributed as dist
 
+from lpm.agents import NonFiniteError
 from lpm.agents.shards import minibatches, part_of_rows, whole_rows
-from lpm.core.group import ALONE, Group, Order, WorkerLost
+from lpm.cli import main
+from lpm.core.group import ALONE, SILENT, Group, Order, WorkerLost
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
 from lpm.nn.buffers import RingBuffer
-from lpm.runs import RunFolder, read_metrics, train
-from lpm.runs.build import shard
+from lpm.runs import RunFolder, distributed, read_metrics, train
+from lpm.runs.build import build, shard
 from lpm.runs.distributed import joined
+from lpm.runs.ray_train import train_on_ray
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="pairs of processes are forked")
 
@@ -154,16 +158,93 @@ def test_shares_must_be_even(pairs: Path) -> None:
     assert "4 or 6 would do" in found["texts"][0]
     assert found["texts"][1] == ""
     assert not (pairs / "refused").exists()
-    assert shard(6, Two()) == 3
+    assert shard(6, 2) == 3
     with pytest.raises(ValueError, match="at least one environment for each of the 2 processes, got 1"):
-        shard(1, Two())
+        shard(1, 2)
 
 
-def test_processes_that_never_come_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"RANK": "0", "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(WorkerLost, match=r"of 3 processes numbers 1, 2 never answered within 0.5 s"), joined(0.5):
+@pytest.mark.parametrize(
+    ("workers", "message"),
+    [
+        (0, "workers: expected at least 1, got 0"),
+        (3, "expected a multiple of the 3 processes"),
+        (5, "at least one environment for each of the 5 processes, got 4"),
+    ],
+)
+def test_shares_on_ray_are_refused_before_it_starts(workers: int, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        train_on_ray(CASES["lgn"], tmp_path / "run", workers)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_not_finite_is_named_as_one_process_would() -> None:
+    class Second(Two):
+        rank = 1
+
+    collector = build(CASES["a2c"], Second()).collector
+    collector.total_steps = 4 * 32
+    collector._reward[3, 1] = float("nan")
+    with pytest.raises(NonFiniteError, match=r"environment 3 \(reward\)") as found:
+        collector._check_finite()
+    assert found.value.step == 15  # three steps of four environments, and three
+    collector.envs.close()
+
+
+def started_as(monkeypatch: pytest.MonkeyPatch, rank: int, port: int = 0) -> None:
+    """As torchrun starts process `rank` of three."""
+    for name, value in {"RANK": rank, "WORLD_SIZE": 3, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}.items():
+        monkeypatch.setenv(name, str(value))
+
+
+def test_processes_that_never_come_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started_as(monkeypatch, rank=0)
+    assert main(["train", "lpm/MountainCar-v0", "--timeout_seconds", "0.5"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("lpm train: of 3 processes numbers 1, 2 never answered within 0.5 s: is every machine")
+    assert said.count("\n") == 1
+
+
+def test_a_first_process_that_never_comes_is_named_by_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stores: Any = dist
+    store = stores.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    started_as(monkeypatch, rank=1, port=store.port)
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
+    with pytest.raises(SystemExit), joined(0.5):
         pass
+    assert capsys.readouterr().err.startswith("process 1: of 3 processes number 0 never answered within 0.5 s")
+
+
+def test_of_three_processes_the_first_hears_that_one_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    # the second may give up waiting for the third a moment before the first does, and is not the one that is lost
+    stores: Any = dist
+    store = stores.HashStore()
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: None)
+    distributed._say_said(store)
+    distributed._part(store, 1, WorkerLost("the connection to another process was lost: it died or was killed"))
+    assert distributed._reason(store) is None
+    distributed._part(store, 1, WorkerLost(SILENT))
+    assert str(distributed._reason(store)).endswith(f" stopped: {SILENT}")
+
+
+def test_half_of_torchruns_variables_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started_as(monkeypatch, rank=0)
+    monkeypatch.delenv("RANK")
+    monkeypatch.delenv("MASTER_PORT")
+    assert main(["train", "lpm/MountainCar-v0"]) == 1
+    assert "WORLD_SIZE is 3: expected torchrun's RANK, " in (said := capsys.readouterr().err)
+    assert "got no RANK, MASTER_PORT; start with torchrun" in said
+
+
+@pytest.mark.parametrize("timeout", ["0", "-1", "nan", "inf", "1e12"])
+def test_a_timeout_is_a_time(timeout: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "lpm/MountainCar-v0", f"--timeout-seconds={timeout}"]) == 1
+    assert "--timeout-seconds: expected a number above 0 and at most 1,000,000, got" in capsys.readouterr().err
 
 
 def test_without_torchrun_a_process_is_alone() -> None:
