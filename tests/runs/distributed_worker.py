@@ -6,6 +6,8 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import shutil
+import signal
 import socket
 import sys
 import time
@@ -20,7 +22,7 @@ from lpm.agents import A2CConfig, NetworkConfig, PPOConfig
 from lpm.cli import main
 from lpm.core.group import ALONE, Group, WorkerLost
 from lpm.runs import RunConfig, build, distributed
-from lpm.runs.distributed import check_versions, joined
+from lpm.runs.distributed import joined
 
 SMALL = PPOConfig(num_envs=4, rollout_steps=32, epochs=2, network=NetworkConfig(hidden=(16, 16)))
 LPM = {"dynamics_steps": 4, "error_steps": 4, "batch_size": 64, "error_batch_size": 32, "buffer_size": 300}
@@ -92,12 +94,6 @@ def equality(folder: Path) -> None:
         found["uneven"] = group.everyone((uneven.number.tolist(), uneven.total))
         if group.rank == 0:
             torch.save(found, folder / "pair.pt")
-        if group.rank == 1:
-            distributed.run_versions = lambda: {"torch": "0.0.1"}  # type: ignore[assignment]
-        try:
-            check_versions(group)
-        except ValueError as error:
-            (folder / f"versions-{group.rank}").write_text(str(error))
 
 
 def killed(folder: Path) -> None:
@@ -117,6 +113,25 @@ def killed(folder: Path) -> None:
     words = ["train", "lpm/MountainCar-v0", "--bonus", "lpm", "--steps", "1280", "--out", str(run)]
     words += ["--ppo.num-envs", "4", "--ppo.rollout-steps", "32", "--device", "cpu", "--timeout-seconds", "60"]
     raise SystemExit(main(words))
+
+
+def interrupted(folder: Path) -> None:
+    """The killed run goes on, until its second process is sent SIGTERM."""
+    run = folder / "interrupted"
+    if os.environ["RANK"] == "0":
+        shutil.copytree(folder / "killed", run)
+    else:
+        from lpm.agents import PPO
+
+        cycle, count = PPO.cycle, iter(range(10**9))
+
+        def cycle_and_signal(self: Any) -> Any:
+            if next(count) == 2:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return cycle(self)
+
+        PPO.cycle = cycle_and_signal  # type: ignore[method-assign]
+    raise SystemExit(main(["train", "--out", str(run), "--resume", "--timeout-seconds", "60"]))
 
 
 def failing(folder: Path) -> None:
@@ -143,6 +158,14 @@ def refused(folder: Path) -> None:
     """The command with five environments for two processes."""
     words = ["train", "lpm/MountainCar-v0", "--bonus", "none", "--ppo.num-envs", "5", "--out", str(folder / "refused")]
     raise SystemExit(main([*words, "--device", "cpu", "--timeout-seconds", "60"]))
+
+
+def differing(folder: Path) -> None:
+    """The command, with another torch in the second process."""
+    if os.environ["RANK"] == "1":
+        distributed.run_versions = lambda: {"torch": "0.0.1"}  # type: ignore[assignment]
+    words = ["train", "lpm/MountainCar-v0", "--out", str(folder / "differing"), "--timeout-seconds", "60"]
+    raise SystemExit(main(words))
 
 
 # ---- pairs ----------------------------------------------------------------------------------------------------
@@ -185,5 +208,6 @@ def _in_child(scenario: Callable[[Path], None], folder: Path, rank: int) -> None
 if __name__ == "__main__":
     torch.set_num_threads(1)
     place = Path(sys.argv[1])
-    ended = {each.__name__: pair(each, place) for each in (equality, killed, failing, silent, refused)}
+    scenarios = (equality, killed, interrupted, failing, silent, refused, differing)
+    ended = {each.__name__: pair(each, place) for each in scenarios}
     (place / "ended.json").write_text(json.dumps(ended))

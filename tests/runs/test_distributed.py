@@ -21,7 +21,7 @@ from lpm.core.group import ALONE, SILENT, Group, Order, WorkerLost
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
 from lpm.nn.buffers import RingBuffer
-from lpm.runs import RunFolder, distributed, read_metrics, train
+from lpm.runs import RunFolder, distributed, load_checkpoint, read_metrics, train
 from lpm.runs.build import build, shard
 from lpm.runs.distributed import joined
 from lpm.runs.ray_train import train_on_ray
@@ -132,6 +132,23 @@ def test_a_killed_process_ends_the_run_which_goes_on_from_its_checkpoint(pairs: 
     assert [row["step"] for row in read_metrics(folder.metrics_file)] == [128 * (i + 1) for i in range(10)]
 
 
+def test_a_signal_to_one_process_ends_all_and_another_number_goes_on(pairs: Path, tmp_path: Path) -> None:
+    """Two processes, one killed; two again, one sent SIGTERM; then one to the end: as one that never ended."""
+    found, folder = ended(pairs, "interrupted"), RunFolder(pairs / "interrupted")
+    assert found["codes"] == [130, 130]
+    said = " ".join(found["texts"][0].split())
+    assert "Resuming at step 128 of 1,280." in said
+    assert "Interrupted at step 512, and saved." in said
+    assert found["texts"][1] == ""
+    outcome = train(folder.config, folder.path, resume=True, say=lambda line: None)
+    assert outcome.status == "finished"
+    train(folder.config, tmp_path / "one", say=lambda line: None)
+    states = [load_checkpoint(path / "checkpoints") for path in (folder.path, tmp_path / "one")]
+    a, b = (state.state["agent"]["policy"] for state in states if state is not None)
+    weights = [name for name in a if "weight" in name]
+    assert gap([a[name] for name in weights], [b[name] for name in weights]) < 1e-4
+
+
 def test_a_process_that_fails_is_quoted_by_the_first(pairs: Path) -> None:
     found = ended(pairs, "failing")
     assert found["codes"] == [1, 1]
@@ -145,10 +162,12 @@ def test_a_process_that_never_answers_ends_the_wait(pairs: Path) -> None:
 
 
 def test_different_versions_are_refused(pairs: Path) -> None:
-    text = (pairs / "versions-0").read_text()
-    assert text.startswith("versions differ between processes: ")
-    assert "in process 1 on" in text
-    assert text == (pairs / "versions-1").read_text()
+    found = ended(pairs, "differing")
+    assert found["codes"] == [1, 1]
+    assert "lpm train: versions differ between processes: " in found["texts"][0]
+    assert "in process 1 on" in found["texts"][0]
+    assert found["texts"][1] == ""
+    assert not (pairs / "differing").exists()
 
 
 def test_shares_must_be_even(pairs: Path) -> None:
