@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from lpm.runs import RunFolder, load_checkpoint, train
+from lpm.agents import PPOConfig
+from lpm.runs import RunConfig, RunFolder, load_checkpoint, train
+from lpm.runs.ray_train import train_on_ray
 
 ray = pytest.importorskip("ray")
 pytest.importorskip("ray.train.torch")
@@ -44,3 +46,12 @@ def test_the_example_equals_one_process(tmp_path: Path) -> None:
     one, two = (state.state["agent"]["policy"] for state in states if state is not None)
     weights = [name for name in one if "weight" in name]
     assert max(float((one[name] - two[name]).abs().max()) for name in weights) < 1e-5
+
+
+@pytest.mark.usefixtures("_ray")
+def test_workers_without_room_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "5")  # Ray's minute
+    config = RunConfig("lpm/MountainCar-v0", bonus="none", agent=PPOConfig(num_envs=4), device="cpu")
+    with pytest.raises(ray.train.TrainingFailedError, match=r"timed out after 5.0 seconds waiting for 4 workers"):
+        train_on_ray(config, tmp_path / "run", 4, timeout=30, storage=str(tmp_path / "ray"))
+    assert not (tmp_path / "run").exists()
