@@ -168,7 +168,7 @@ class NoisyMNISTExperiment(Experiment):
         data.mnist("test")
         settings = {
             **common,
-            "fields": {**METHODS[common["method"]].fields, **fields},
+            "fields": {**self.methods[common["method"]].fields, **fields},
             "updates": size.updates,
             "eval_every": size.eval_every,
             "eval_transitions": size.eval_transitions,

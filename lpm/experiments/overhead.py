@@ -105,7 +105,11 @@ class OverheadExperiment(Experiment):
 
     def describe(self, common: dict[str, Any], fields: Mapping[str, Any]) -> tuple[dict[str, Any], int, None]:
         """One repetition."""
-        cycles, method = SCALES[common["scale"]].cycles, METHODS[common["method"]]
+        cycles, method = SCALES[common["scale"]].cycles, self.methods[common["method"]]
+        if method.bonus == "none":
+            raise ValueError(f"overhead: expected a bonus, got {common['method']!r}, which has none")
+                f"overhead: expected a bonus, got {common['method']!r}, which has none: it would cost nothing"
+            )
         own = OWN_SETTINGS.get(common["condition"], {}).get(method.bonus, {})
         return {**common, "fields": {**own, **method.fields, **fields}, "cycles": cycles}, cycles, None
 

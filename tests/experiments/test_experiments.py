@@ -67,6 +67,13 @@ def test_paper_numbers_and_claims_name_what_exists(name: str) -> None:
         assert claim.metric in experiment.metrics
 
 
+def test_overhead_takes_any_bonus_and_nothing_else(tmp_path: Path) -> None:
+    experiment = load_experiment("overhead").opened(["lgn:fourier=0", "none"])
+    assert experiment.job("smoke", "vector", "lgn:fourier=0", 0, tmp_path).settings["fields"] == {"fourier": 0}
+    with pytest.raises(ValueError, match="overhead: expected a bonus, got 'none'"):
+        experiment.job("smoke", "vector", "none", 0, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("name", "condition", "method"),
     [("mountain-car", "stochastic", "lpm"), ("lava", "s9n1", "icm"), ("maze", "state", "none"),
