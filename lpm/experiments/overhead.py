@@ -108,8 +108,6 @@ class OverheadExperiment(Experiment):
         cycles, method = SCALES[common["scale"]].cycles, self.methods[common["method"]]
         if method.bonus == "none":
             raise ValueError(f"overhead: expected a bonus, got {common['method']!r}, which has none")
-                f"overhead: expected a bonus, got {common['method']!r}, which has none: it would cost nothing"
-            )
         own = OWN_SETTINGS.get(common["condition"], {}).get(method.bonus, {})
         return {**common, "fields": {**own, **method.fields, **fields}, "cycles": cycles}, cycles, None
 
