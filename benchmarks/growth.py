@@ -97,6 +97,7 @@ def draw(found: dict[str, dict[str, float]], name: str, path: Path) -> None:
             panel.legend(frameon=False, fontsize=8)
         panel.loglog(x, y, "o-", color="#c1440e", base=2)
         panel.set_xticks(x, [f"{value:,}" for value in x], fontsize=8)
+        panel.yaxis.set_major_formatter("{x:,.0f}")
         panel.minorticks_off()
         panel.set_xlabel(TITLES[axis])
         panel.spines[["top", "right"]].set_visible(False)
