@@ -7,7 +7,7 @@ episode of its own, so the noisy transition is the same one for ever. Same budge
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from lpm.sweeps import Result, Tick
 
 DIM, ENVS, STEPS = 8, 16, 16
 SIGMA = 0.5
-NEGLIGIBLE = 1e-3  # of the pay for something new: a first pay that is no measure for a later one
+NEGLIGIBLE = 1e-5  # of the pay for something new: a first pay that is no measure for a later one
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,25 @@ def _transitions(start: torch.Tensor, action: torch.Tensor, successor: torch.Ten
     )
 
 
+def first_pay(curve: Sequence[float]) -> float:
+    """The first bonus that is not 0."""
+    return next((value for value in curve if value != 0), 0.0)
+
+
+def still_paid(final: float, starts: Iterable[float], unseen: float) -> float:
+    """What noise is paid in the end, as a share of what the bonus pays for news; nan if it never pays.
+
+    News is the larger first pay of the two arms. A bonus that finds nothing in them to pay for starts with next to
+    nothing: then it is the pay for an outcome that was never seen.
+
+    >>> still_paid(0.5, (2.0, -1.0), 10.0), still_paid(0.5, (0.0, 1e-9), 10.0)
+    (0.25, 0.05)
+    """
+    first = max(abs(start) for start in starts)
+    news = first if first > NEGLIGIBLE * abs(unseen) else abs(unseen)
+    return final / news if news else float("nan")
+
+
 @dataclass(frozen=True)
 class ArmRow:
     """A line of the table: means over seeds."""
@@ -98,10 +117,10 @@ class ArmRow:
     """First non-zero bonus on the learnable and on the noise arm."""
     final: tuple[float, float]
     """Mean of the last ten updates on each."""
-    ratio: tuple[float, float]
-    """Final divided by the size of the start, on each; nan where the start was (next to) nothing."""
-    news: float
+    unseen: float
     """What is paid in the end for an outcome of action 0 that was never seen."""
+    share: float
+    """`still_paid`."""
 
 
 def summarise(curves: Iterable[ArmCurves]) -> list[ArmRow]:
@@ -114,14 +133,11 @@ def summarise(curves: Iterable[ArmCurves]) -> list[ArmRow]:
         starts, finals = [], []
         for arm in ("learnable", "noise"):
             values = [getattr(run, arm) for run in runs]
-            starts.append(float(np.mean([next((v for v in curve if v != 0), 0.0) for curve in values])))
+            starts.append(float(np.mean([first_pay(curve) for curve in values])))
             finals.append(float(np.mean([curve[-10:] for curve in values])))
-        news = float(np.mean([run.unseen for run in runs]))
-        ratios = [
-            final / abs(start) if abs(start) > NEGLIGIBLE * abs(news) else float("nan")
-            for start, final in zip(starts, finals, strict=True)
-        ]
-        rows.append(ArmRow(method, _pair(starts), _pair(finals), _pair(ratios), news))
+        unseen = float(np.mean([run.unseen for run in runs]))
+        share = still_paid(finals[1], starts, unseen)
+        rows.append(ArmRow(method, _pair(starts), _pair(finals), unseen, share))
     return rows
 
 
@@ -129,12 +145,7 @@ def _pair(values: list[Any]) -> tuple[float, float]:
     return float(values[0]), float(values[1])
 
 
-HEADER = (
-    "bonus",
-    *("learnable: start", "final", "final / start"),
-    *("noise: start", "final", "final / start"),
-    *("never seen", "noise / never seen"),
-)
+HEADER = ("bonus", "learnable: start", "final", "noise: start", "final", "never seen", "noise / news")
 
 
 def table_rows(rows: Iterable[ArmRow]) -> list[tuple[str, ...]]:
@@ -142,17 +153,9 @@ def table_rows(rows: Iterable[ArmRow]) -> list[tuple[str, ...]]:
     return [
         (
             row.method,
-            *(text for arm in zip(row.start, row.final, row.ratio, strict=True) for text in _texts(*arm)),
-            f"{row.news:.4g}",
-            _percent(row.final[1] / abs(row.news) if row.news else float("nan")),
+            *(f"{value:.4g}" for arm in zip(row.start, row.final, strict=True) for value in arm),
+            f"{row.unseen:.4g}",
+            "–" if row.share != row.share else f"{100 * row.share:.1f} %",
         )
         for row in rows
     ]
-
-
-def _texts(start: float, final: float, ratio: float) -> tuple[str, str, str]:
-    return f"{start:.4g}", f"{final:.4g}", _percent(ratio)
-
-
-def _percent(share: float) -> str:
-    return "–" if share != share else f"{100 * share:.1f} %"

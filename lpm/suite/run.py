@@ -105,11 +105,7 @@ def measured(results: Sequence[Result], scale: str) -> Runs:
 
 
 def still_paid(curves: Mapping[str, Any]) -> float:
-    """What the noise arm pays in the end, as a share of what the bonus pays for news: from 0 to 1.
-
-    News is the largest in size of the first pay of either arm and the pay for an outcome that was never seen: a bonus
-    that finds nothing in two arms worth paying for may pay next to nothing at first. Noise that costs is not paid for.
-    """
-    first = [next((v for v in curves[arm] if v != 0), 0.0) for arm in ("learnable", "noise")]
-    news = max(map(abs, (*first, curves["unseen"])))
-    return float(np.clip(np.mean(curves["noise"][-10:]) / news, 0, 1)) if news > 0 else 0.0
+    """`two_arms.still_paid` of a seed, from 0 to 1: who never pays, or punishes noise, pays nothing for it."""
+    starts = [two_arms.first_pay(curves[arm]) for arm in ("learnable", "noise")]
+    share = two_arms.still_paid(float(np.mean(curves["noise"][-10:])), starts, curves["unseen"])
+    return float(np.clip(np.nan_to_num(share), 0, 1))

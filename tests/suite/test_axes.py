@@ -189,7 +189,8 @@ def test_success_is_that_of_the_last_third_and_the_start_arm_does_not_count() ->
 def test_still_paid_by_hand() -> None:
     curves = {"learnable": [0.0, 2.0], "noise": [0.0, 1.0] + [0.5] * 10, "unseen": 0.0}
     assert still_paid(curves) == pytest.approx(0.25)
-    assert still_paid({**curves, "unseen": -5.0}) == pytest.approx(0.1)
+    assert still_paid({**curves, "unseen": -5.0}) == pytest.approx(0.25)
+    assert still_paid({**curves, "unseen": -1e7}) == pytest.approx(5e-8)  # the first pay is next to nothing beside it
     assert still_paid({"learnable": [0.0], "noise": [0.0], "unseen": 0.0}) == 0.0
     assert still_paid({"learnable": [1.0], "noise": [-1.0] * 10, "unseen": 3.0}) == 0.0
 
