@@ -39,13 +39,16 @@ def main() -> None:
     parser.add_argument("words", nargs="+", help="what lpm train gets")
     given = parser.parse_args()
     rates = [measure(given.words, count) for count in given.processes]
-    write_atomic(
-        given.json, json.dumps({"machine": machine(), "train": given.words, "rates": rates}, indent=1).encode()
-    )
-    print("| processes | steps/s | against one process |\n|---|---|---|")
-    for rate in rates:
-        ratio = rate["steps_per_second"] / rates[0]["steps_per_second"]
-        print(f"| {rate['processes']} | {rate['steps_per_second']:,.0f} | {ratio:.2f}× |")
+    columns = ["processes", "steps/s", "against one process"]
+    first = rates[0]["steps_per_second"]
+    rows = [
+        [str(rate["processes"]), f"{rate['steps_per_second']:,.0f}", f"{rate['steps_per_second'] / first:.2f}×"]
+        for rate in rates
+    ]
+    found = {"machine": machine(), "train": given.words, "rates": rates, "columns": columns, "rows": rows}
+    write_atomic(given.json, json.dumps(found, indent=1).encode())
+    for row in (columns, ["---"] * 3, *rows):
+        print("| " + " | ".join(row) + " |")
 
 
 if __name__ == "__main__":
