@@ -6,16 +6,13 @@ discrete. On MountainCar three seeds cannot tell the parts apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-
-import numpy as np
-from numpy.typing import NDArray
 
 from lpm.agents.ppo import PRESETS
 from lpm.experiments.experiment import Method
+from lpm.experiments.maze import score
 from lpm.experiments.methods import ADDED
-from lpm.experiments.training import Condition, Scale, TrainingExperiment, average
+from lpm.experiments.training import Condition, Scale, TrainingExperiment
 
 AGENT = replace(PRESETS["noisy"], num_envs=16, rollout_steps=128)
 ROOMS = {"num_rooms": 6, "max_episode_steps": 400}
@@ -54,11 +51,6 @@ NOISE = {
     "place": "noise by place",
     "dynamics": "mirrored rooms",
 }
-
-
-def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
-    """Cells seen, and the share of steps that showed noise."""
-    return {"cells": float(np.count_nonzero(visits)), **average(curves, "noise_share")}
 
 
 EXPERIMENT = TrainingExperiment(

@@ -18,7 +18,7 @@ from lpm.agents.ppo import PRESETS
 from lpm.core.mixer import MixerConfig
 from lpm.envs.maze_geometry import CELL, GRID, ROOMS
 from lpm.envs.rooms import generate_layout
-from lpm.experiments import maze, mountain_car
+from lpm.experiments import lgn_parts, maze, mountain_car
 from lpm.experiments.experiment import Method
 from lpm.experiments.training import Condition, Scale, Scores, TrainingExperiment, average
 from lpm.runs.config import AgentConfig
@@ -119,7 +119,6 @@ def _world(
 
 
 _CAR = replace(PRESETS["noisy"], num_envs=8, rollout_steps=128)
-_ROOMS = replace(PRESETS["noisy"], num_envs=16, rollout_steps=128)
 _MAZE = replace(PRESETS["noisy"], num_envs=16, rollout_steps=32, epochs=2)
 
 
@@ -168,8 +167,8 @@ WORLDS: Mapping[str, World] = {
             "action", "sequence", "wall", "video", "half", "small", "place", "room", "sticky", "dynamics", "doors"
         ),
         40_960,
-        _ROOMS,
-        {"num_rooms": 6, "max_episode_steps": 400},
+        lgn_parts.AGENT,
+        lgn_parts.ROOMS,
         smoke=(CLEAN, "action", "half"),
         smoke_steps=4_096,
         watched=("action", "sequence"),
@@ -181,8 +180,8 @@ WORLDS: Mapping[str, World] = {
         "lpm/Rooms-v0",
         _families("action", "photographs", "half"),
         40_960,
-        _ROOMS,
-        {"num_rooms": 6, "max_episode_steps": 400, "observation": "onehot"},
+        lgn_parts.AGENT,
+        {**lgn_parts.ROOMS, "observation": "onehot"},
         smoke=(CLEAN,),
         smoke_steps=4_096,
         watched=("action", "photographs"),
@@ -209,7 +208,7 @@ WORLDS: Mapping[str, World] = {
         "lpm/Rooms-v0",
         _families("action"),
         40_960,
-        _ROOMS,
+        lgn_parts.AGENT,
         {"num_rooms": 3, "room_size": 5, "max_episode_steps": 150, "observation": "onehot", "goal": True},
         smoke=(CLEAN,),
         smoke_steps=4_096,
