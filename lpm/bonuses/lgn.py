@@ -374,7 +374,7 @@ class FrozenFeatures(nn.Module):
         self.halved = not vector and min(shape[1:]) >= 2 * SMALLEST_IMAGE
         if self.halved:
             shape = (shape[0], shape[1] // 2, shape[2] // 2)
-        self.encoder = None if vector else random_encoder(shape, features)
+        self.encoder: nn.Module | None = None if vector else random_encoder(shape, features)
         self.raw_width = math.prod(spaces.input_shape) if vector else features
         self.width = min(self.raw_width, features)
         wide = self.raw_width > self.width

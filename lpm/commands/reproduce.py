@@ -23,7 +23,7 @@ class Reproduce:
 
     name: Annotated[str, tyro.conf.Positional]
     """mnist (Fig. 2), maze (Fig. 3), mountain-car (Table 2), atari (Fig. 4), montezuma (Fig. 5), lava (appendix),
-    overhead, ablation; beyond the paper lgn-parts."""
+    overhead, ablation; beyond the paper lgn-parts, lgn-features."""
     scale: Literal["smoke", "desk", "long", "paper"] = "desk"
     """smoke: seconds; desk: a machine of two cores; long: hours of it, where there is one; paper: the paper's size."""
     seeds: int | None = None

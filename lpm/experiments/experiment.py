@@ -26,6 +26,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "overhead": "overhead",
     "ablation": "ablation",
     "lgn-parts": "lgn_parts",
+    "lgn-features": "lgn_features",
 }
 
 

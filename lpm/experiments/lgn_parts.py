@@ -16,6 +16,7 @@ from lpm.experiments.training import Condition, Scale, TrainingExperiment
 
 AGENT = replace(PRESETS["noisy"], num_envs=16, rollout_steps=128)
 ROOMS = {"num_rooms": 6, "max_episode_steps": 400}
+NETWORKS = "lpm.experiments.lgn_forms:LGNWithNetworks"
 PARTS = {
     "lgn": Method("LGN", "lgn"),
     "gate-off": Method("no gate", "lgn", {"gate": False}),
@@ -34,13 +35,15 @@ PARTS = {
     "regression-joint": Method("one regression for all actions", "lgn", {"regression": "joint"}),
     "fourier-0": Method("f and g linear", "lgn", {"fourier": 0}),
     "fourier-64": Method("64 Fourier features", "lgn", {"fourier": 64}),
+    "networks": Method("f and g networks, 16 gradient steps", NETWORKS),
+    "networks-1": Method("f and g networks, 1 gradient step", NETWORKS, {"steps": 1}),
     "prior-zero": Method("f expects nothing, not persistence", "lgn", {"prior": "zero"}),
     "ridge-0.5": Method("ridge 0.5", "lgn", {"ridge": 0.5}),
     "ridge-50": Method("ridge 50", "lgn", {"ridge": 50.0}),
     "horizon-1000": Method("errors fade in 1,000 steps", "lgn", {"horizon": 1e3}),
     "horizon-100000": Method("errors fade in 100,000 steps", "lgn", {"horizon": 1e5}),
 }
-"""The width of φ is not here: it matters for images and for vectors of more than 64 numbers only."""
+"""What φ is matters for images: `lgn_features.py`."""
 REFERENCES = {name: ADDED[name] for name in ("none", "random", "oracle")}
 METHODS = {**PARTS, **REFERENCES}
 NOISE = {

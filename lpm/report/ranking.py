@@ -17,6 +17,7 @@ NOT_RANKED: Mapping[str, str] = {
     "overhead": "measures time",
     "ablation": "compares settings of one method",
     "lgn-parts": "compares settings of one method",
+    "lgn-features": "compares settings of one method",
 }
 """Experiments that do not say how well a method explores, and why."""
 REFERENCES = ("oracle",)

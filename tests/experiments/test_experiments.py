@@ -78,7 +78,8 @@ def test_overhead_takes_any_bonus_and_nothing_else(tmp_path: Path) -> None:
     ("name", "condition", "method"),
     [("mountain-car", "stochastic", "lpm"), ("lava", "s9n1", "icm"), ("maze", "state", "none"),
      ("ablation", "deterministic", "pointwise-3"),
-     ("lgn-parts", "half", "reach-2"), ("overhead", "vector", "rnd")],
+     ("lgn-parts", "half", "reach-2"), ("lgn-parts", "none", "networks"), ("lgn-features", "none", "inverse"),
+     ("overhead", "vector", "rnd")],
 )  # fmt: skip
 def test_the_smallest_size_becomes_evidence(name: str, condition: str, method: str, tmp_path: Path) -> None:
     evidence = load_experiment(name).evidence([run(name, condition, method, seed, tmp_path) for seed in (0, 1)])
@@ -158,6 +159,9 @@ def test_each_part_of_lgn_changes_one_setting() -> None:
     default = LGNConfig()
     several = {"lgn": 0, "neither": 2}
     for name, method in lgn_parts.PARTS.items():
+        if name.startswith("networks"):
+            assert method.bonus == lgn_parts.NETWORKS
+            continue
         assert method.bonus == "lgn"
         assert len(method.fields) == several.get(name, 1)
         changed = [key for key, value in method.fields.items() if getattr(default, key) != value]
