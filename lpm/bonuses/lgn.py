@@ -27,7 +27,7 @@ from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.bayes import median_distance
 from lpm.nn.buffers import RingBuffer
-from lpm.nn.inputs import ObservationInput, in_chunks
+from lpm.nn.inputs import ObservationInput, in_chunks, same_rows
 from lpm.nn.memory import WindowMemory, nearest_weighted
 from lpm.nn.networks import SMALLEST_IMAGE
 from lpm.nn.random_target import random_encoder
@@ -249,17 +249,22 @@ class LGN(IntrinsicReward):
         """
         known = torch.zeros_like(batch.valid)
         if batch.shape[0] > 1:
-            known[1:] = batch.valid[:-1] & (batch.obs[1:] == batch.next_obs[:-1]).flatten(2).all(2)
+            same = same_rows(batch.obs[1:].flatten(0, 1), batch.next_obs[:-1].flatten(0, 1))
+            known[1:] = batch.valid[:-1] & same.view_as(known[1:])
         new = batch.valid & ~known
-        fresh = torch.cat([batch.obs[new], batch.next_obs[batch.valid]])
-        rows = in_chunks(self.state.encoded, fresh, chunk=max(CHUNK // math.prod(self.spaces.input_shape), 1))
-        obs = rows.new_zeros(*batch.shape, rows.shape[1])
-        next_obs = obs.clone()
-        split = int(new.sum())
-        next_obs[batch.valid] = rows[split:]
-        obs[1:] = next_obs[:-1]
-        obs[new] = rows[:split]
+        next_obs = self._encode(batch.next_obs, batch.valid)
+        obs = self._encode(batch.obs, new)
+        obs[1:] = torch.where(known[1:].unsqueeze(2), next_obs[:-1], obs[1:])
         return obs * batch.valid.unsqueeze(2), next_obs
+
+    def _encode(self, frames: Tensor, which: Tensor) -> Tensor:
+        """Features of the chosen frames of (T, N, ...), (T, N, W); zero for the others."""
+        rows, index = frames.flatten(0, 1), which.flatten().nonzero().squeeze(1)
+        features = torch.zeros(len(rows), self.state.raw_width, device=rows.device)
+        if len(index):
+            chunk = max(CHUNK // math.prod(self.spaces.input_shape), 1)
+            features[index] = in_chunks(lambda part: self.state.encoded(rows.index_select(0, part)), index, chunk=chunk)
+        return features.view(*which.shape, -1)
 
     def _gates(self, phi: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         """Gate of the whole (B,), and what each feature's squared difference counts (B, D)."""
@@ -386,10 +391,10 @@ class FrozenFeatures(nn.Module):
 
     def encoded(self, obs: Tensor) -> Tensor:
         """Raw observations (B, ...) to (B, W)."""
-        x = self.input.raw(obs)
+        x = self.input.halved(obs) if self.halved else self.input.raw(obs)
         if self.encoder is None:
             return x.flatten(1)
-        features = self.encoder(nn.functional.avg_pool2d(x, 2) if self.halved else x)
+        features = self.encoder(x)
         return nn.functional.layer_norm(features, features.shape[1:])
 
     def observe(self, rows: Tensor, order: Order | None = None) -> None:

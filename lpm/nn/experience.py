@@ -17,7 +17,7 @@ from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import Columns, TransitionBuffer, minibatches
 from lpm.nn.fused import Layer, adam_step, least_squares
-from lpm.nn.inputs import Normalise, ObservationInput, in_chunks
+from lpm.nn.inputs import Normalise, ObservationInput, in_chunks, same_rows
 from lpm.nn.statistics import RangeWatch
 
 CHUNK = 1024
@@ -200,9 +200,7 @@ class Experience(nn.Module):
         if self.spaces.kind == "vector":
             return first, encoded(following)
         envs = batch.shape[1]
-        same = in_chunks(
-            lambda a, b: (a == b).flatten(1).all(1), following[:-envs], batch.obs[1:].flatten(0, 1), chunk=self.chunk
-        )
+        same = in_chunks(same_rows, following[:-envs], batch.obs[1:].flatten(0, 1), chunk=self.chunk)
         new = torch.cat([~same, same.new_ones(envs)])
         second = first.roll(-envs, 0)
         second[new] = encoded(following[new])
@@ -229,7 +227,7 @@ class Experience(nn.Module):
             return first, self.at(slots, lambda rows: encode(rows.x_next))
         obs, next_obs = self.buffer["obs"], self.buffer["next_obs"]
         same = in_chunks(
-            lambda now, later: (next_obs.index_select(0, now) == obs.index_select(0, later)).flatten(1).all(1),
+            lambda now, later: same_rows(next_obs.index_select(0, now), obs.index_select(0, later)),
             slots[:-envs],
             slots[envs:],
             chunk=self.chunk,
