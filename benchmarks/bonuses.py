@@ -192,6 +192,7 @@ def spawn(python: str, kind: str, name: str, shape: str, options: argparse.Names
     """Run one measurement in a fresh process; the error's last line if it fails."""
     command = [python, __file__, "--worker", kind, name, shape, "--cycles", str(options.cycles)]
     command += ["--threads", str(options.threads), "--clock", options.clock]
+    command += ["--keep-memory"] * options.keep_memory
     environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads)}
     if kind != "rllte":
         root = options.before if kind == "before" else str(Path(__file__).resolve().parent.parent)
@@ -312,6 +313,7 @@ def main() -> None:
     parser.add_argument("--cycles", type=int, default=3, help="measured cycles")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--clock", choices=list(CLOCKS), default="cpu", help="cpu: undisturbed by other processes")
+    parser.add_argument("--keep-memory", action="store_true", help="as the processes of lpm train do")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     parser.add_argument("--table", type=Path, help="also write the table of the docs here")
     parser.add_argument("--worker", nargs=3, metavar=("KIND", "NAME", "SHAPE"), help=argparse.SUPPRESS)
@@ -326,6 +328,10 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(options.threads)
+    if options.keep_memory:
+        from lpm.sweeps.job import keep_freed_memory
+
+        keep_freed_memory()
     kind, name, shape = options.worker
     if kind == "rllte":
         result = run_rllte(name, shape, options.cycles, options.clock)

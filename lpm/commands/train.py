@@ -30,6 +30,7 @@ from lpm.runs.folder import MOVABLE, RunFolder
 from lpm.runs.loggers import Service
 from lpm.runs.train import Outcome, TrainOptions, train
 from lpm.suggest import suggest
+from lpm.sweeps.job import keep_freed_memory
 
 DESCRIPTION = """Train an agent on task reward plus bonus.
 
@@ -55,6 +56,7 @@ class _Choices:
 
 def run(args: Sequence[str]) -> int:
     """Parse and train; of several processes the first one parses, and tells the others."""
+    keep_freed_memory()
     try:
         with joined(_timeout(list(args))) as group:
             plan = [_plan(args)] * group.size if group.rank == 0 else None

@@ -19,7 +19,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from lpm.sweeps.job import Function, Job, Watch, attempt, one_thread
+from lpm.sweeps.job import Function, Job, Watch, attempt, keep_freed_memory, one_thread
 
 POLL_SECONDS = 0.5
 STOP_SECONDS = 3.0
@@ -162,6 +162,7 @@ def _work(link: Connection[Any, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     one_thread()
+    keep_freed_memory()
     while True:
         try:
             payload = link.recv_bytes()

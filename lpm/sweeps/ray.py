@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from lpm.sweeps.job import Function, Job, Watch, attempt, one_thread
+from lpm.sweeps.job import Function, Job, Watch, attempt, keep_freed_memory, one_thread
 from lpm.versions import pip_install
 
 POLL_SECONDS = 0.5
@@ -112,6 +112,7 @@ def _task(index: int, payload: bytes, environment: Mapping[str, str], board: Any
     """One attempt at a job, on any node."""
     os.environ.update(environment)
     one_thread()
+    keep_freed_memory()
     token = uuid.uuid4().hex
 
     def report(units: int, resumed: bool) -> None:

@@ -2,7 +2,9 @@
 
 import json
 import os
+import platform
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -48,6 +50,18 @@ def threads(settings: dict[str, Any], tick: Tick, scratch: Path) -> dict[str, An
     import torch
 
     return {"threads": torch.get_num_threads()}
+
+
+def fresh_pages(settings: dict[str, Any], tick: Tick, scratch: Path) -> dict[str, Any]:
+    import torch
+
+    pages = 0
+    for _ in range(2):  # the first time there is nothing to use again
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(10):
+            torch.ones(2**23)
+        pages = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+    return {"pages": pages}
 
 
 def not_json(settings: dict[str, Any], tick: Tick, scratch: Path) -> dict[str, Any]:
@@ -107,6 +121,12 @@ def test_workers_have_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     results, _ = run_jobs(jobs(tmp_path, (0,)), threads, workers=1, console=quiet())
     assert results[0]["threads"] == 1
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="options of glibc's malloc")
+def test_workers_use_freed_memory_again(tmp_path: Path) -> None:
+    results, _ = run_jobs(jobs(tmp_path, (0,)), fresh_pages, workers=1, console=quiet())
+    assert results[0]["pages"] < 1_000  # of 10 times 8,192
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_any_work(tmp_path: Path) -> None:
