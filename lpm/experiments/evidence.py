@@ -85,6 +85,8 @@ class Claim:
     metric: str
     better: str
     worse: str
+    paper_size: str = ""
+    """Why only the paper's own budget can test it, in words; empty if a smaller one can."""
 
 
 @dataclass(frozen=True)

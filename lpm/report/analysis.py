@@ -251,7 +251,9 @@ def _verdict(difference: Interval | None, paper: PaperNumber, scale: str, std: f
 
 def _claims(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> tuple[ClaimResult, ...]:
     found = [
-        (cells.get((c.metric, c.condition, c.better)), cells.get((c.metric, c.condition, c.worse)))
+        (None, None)
+        if c.paper_size and evidence.scale != "paper"
+        else (cells.get((c.metric, c.condition, c.better)), cells.get((c.metric, c.condition, c.worse)))
         for c in evidence.claims
     ]
     count = sum(a is not None and b is not None for a, b in found)
@@ -265,7 +267,7 @@ def _claims(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> t
     for claim, (a, b), pair in zip(evidence.claims, found, tests, strict=True):
         if pair is None or a is None or b is None:
             missing = [evidence.methods.get(m, m) for m, c in ((claim.better, a), (claim.worse, b)) if c is None]
-            results.append(ClaimResult(claim, "not run", f"no runs of {' and '.join(missing)}"))
+            results.append(ClaimResult(claim, "not run", claim.paper_size or f"no runs of {' and '.join(missing)}"))
             continue
         p, reverse = next(forward), next(backward)
         verdict, why = _claim_verdict(evidence, pair[0], p, reverse, count)

@@ -22,6 +22,9 @@ ORDER = ("holds", "contradicted", "undecided", "not run")
 RATES = {"atari": ("overhead", "atari"), "montezuma": ("overhead", "atari")}
 """Experiments whose paper size has another network than their desk size, and where its speed was measured."""
 
+CORES_OF_A_GPU = 40
+"""One of the paper's T4 at a third of its 8.1 TFLOP/s beside one core here, which does 70 GFLOP/s in such networks."""
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -75,7 +78,7 @@ def judge(analyses: Sequence[Analysis]) -> list[Judged]:
             ran = analysis is not None and result.verdict != "not run"
             if not ran:
                 missing = [experiment.methods[method].label for method in _missing(claim, analysis)]
-                result = replace(result, why=f"no runs of {' and '.join(missing)}")
+                result = replace(result, why=claim.paper_size or f"no runs of {' and '.join(missing)}")
             judged.append(
                 Judged(
                     name,
@@ -100,8 +103,10 @@ def _budget(
 ) -> str:
     """What would decide an open claim."""
     if result.verdict == "not run":
-        missing = " ".join(_missing(claim, analysis))
-        command = f"`lpm reproduce {experiment.name} --methods {missing} --conditions {claim.condition}`"
+        methods = [claim.better, claim.worse] if claim.paper_size else _missing(claim, analysis)
+        size = " --scale paper" if claim.paper_size else ""
+        words = f"{experiment.name}{size} --methods {' '.join(methods)} --conditions {claim.condition}"
+        command = f"`lpm reproduce {words}`"
         cost = paper_days(experiment, {claim.better, claim.worse}, analyses)
         return f"{command}; the paper's own budget: {cost}" if cost else command
     if result.verdict != "undecided" or analysis is None:
@@ -127,8 +132,10 @@ def paper_days(experiment: Experiment, methods: Iterable[str], analyses: Sequenc
     if any(speed is None for speed in speeds):
         return ""
     runs = count_of(size.seeds * len(speeds), "run")
-    spent = duration(sum(size.seeds * size.steps / speed for speed in speeds if speed))
-    return f"{runs} of {size.steps:,} steps, {spent} of one core"
+    spent = sum(size.seeds * size.steps / speed for speed in speeds if speed)
+    return (
+        f"{runs} of {size.steps:,} steps, {duration(spent)} of one core or {duration(spent / CORES_OF_A_GPU)} of a GPU"
+    )
 
 
 def speed_of(experiment: TrainingExperiment, method: str, analyses: Sequence[Analysis]) -> float | None:
@@ -223,9 +230,9 @@ def cost_table(analyses: Sequence[Analysis]) -> str:
         runs = size.seeds * len(conditions)
         spent = sum(runs * size.steps / speed for speed in measured.values())
         unknown = [experiment.methods[m].label for m in methods if m not in measured]
-        shown = duration(spent) if measured else "–"
+        times = (duration(spent), duration(spent / CORES_OF_A_GPU)) if measured else ("–", "–")
         note = f"without {', '.join(unknown)}: not measured" if unknown else ""
         speed = f"{min(measured.values()):,.0f} to {max(measured.values()):,.0f}" if measured else "–"
-        rows.append((name, f"{size.steps:,}", str(runs * len(methods)), speed, shown, note))
-    head = ("experiment", "steps a run", "runs", "steps per second", "one core", "")
+        rows.append((name, f"{size.steps:,}", str(runs * len(methods)), speed, *times, note))
+    head = ("experiment", "steps a run", "runs", "steps per second", "one core", "one GPU, about", "")
     return markdown_table(head, rows)

@@ -96,6 +96,17 @@ def test_a_claim_without_runs():
     assert (result.verdict, result.why, result.corrected) == ("not run", "no runs of c", None)
 
 
+def test_a_claim_about_the_papers_budget_is_not_judged_at_a_smaller_one():
+    claim = Claim("A beats B", "", "x", "m", "a", "b", paper_size="a score after 50 million steps")
+    rows = score("a", (2.0, 2.1, 2.2, 2.3, 2.4)), score("b", (1.0, 1.1, 1.2, 1.3, 1.4))
+    verdicts = {}
+    for scale in ("desk", "paper"):
+        (result,) = analyse(evidence(scale=scale, scores=rows, claims=(claim,))).claims
+        verdicts[scale] = result.verdict, result.why
+    assert verdicts["desk"] == ("not run", "a score after 50 million steps")
+    assert verdicts["paper"][0] == "holds"
+
+
 def test_what_cannot_be_used_is_a_warning():
     result = analyse(
         evidence(
