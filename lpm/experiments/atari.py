@@ -131,7 +131,7 @@ EXPERIMENT = TrainingExperiment(
     mixer=MixerConfig(weight=0.1),
     claims=tuple(
         Claim(f"LPM scores more than {ALL[other].label} in {title} with noise", FIGURE, f"{game}-noise", "return",
-              "lpm", other, paper_size="a score after 50 million steps: after 100,000 nobody has learnt to play")
+              "lpm", other, paper_size="a score after 50 million steps, of which the desk size has a five-hundredth")
         for game, title in GAMES.items()
         for other in ("rnd", "eme")
     ),

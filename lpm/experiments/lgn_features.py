@@ -2,7 +2,8 @@
 
 World, agent and budget are the maze's. Trained features come from another bonus (a model of the next frame, inverse
 dynamics, temporal distances) that learns from the first 1,024 steps and is then frozen: features that went on changing
-would not fit the rows that LGN remembers. "Random, after as many steps" is the same wait without a lesson.
+would not fit the rows that LGN remembers. Until then LGN on random features pays. "Random, begun anew" is the same
+change without a lesson.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ FEATURES = {
     "lgn": Method("LGN: 64 random features", "lgn"),
     "16": Method("16 random features", "lgn", {"features": 16}),
     "256": Method("256 random features", "lgn", {"features": 256}),
-    "random-later": Method("random, after as many steps", TRAINED, {"teacher": "none"}),
+    "random-anew": Method("random, begun anew after 1,024 steps", TRAINED, {"teacher": "none"}),
     "forward": Method("trained to predict the next frame", TRAINED, {"teacher": "forward_error"}),
     "inverse": Method("trained by inverse dynamics (IDF)", TRAINED, {"teacher": "idf"}),
     "distance": Method("trained by temporal distances (EDT)", TRAINED, {"teacher": "etd"}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import torch
@@ -128,9 +128,9 @@ class TrainedConfig(LGNConfig):
 
     teacher: Literal["none", "forward_error", "idf", "etd"] = "idf"
     """The bonus whose encoder is taken: of a model of the next frame, of inverse dynamics, of temporal distances.
-    "none": the random encoder, which waits as long."""
+    "none": a random encoder, with which LGN begins anew after as many steps."""
     lesson: int = 1024
-    """Transitions that the teacher learns from before LGN begins; nothing is paid for them."""
+    """Transitions that the teacher learns from; LGN on random features pays for them."""
     passes: int = 16
     """Passes of the teacher over them, in minibatches of 64."""
 
@@ -141,7 +141,11 @@ class TrainedConfig(LGNConfig):
 
 
 class LGNOnTrainedFeatures(LGN):
-    """LGN on the features of an encoder that another bonus has trained on the first steps, frozen from then on."""
+    """LGN on the features of an encoder that another bonus has trained on the first steps, frozen from then on.
+
+    Until it can pay, an LGN on random features does. Without it the agent would stand where it is for a tenth of the
+    maze's budget: advantages of nothing, standardised, are noise that settles on one action.
+    """
 
     Config = TrainedConfig
     config: TrainedConfig
@@ -154,6 +158,14 @@ class LGNOnTrainedFeatures(LGN):
     def _build(self) -> None:
         super()._build()
         c = self.config
+        plain = {field.name: getattr(c, field.name) for field in fields(LGNConfig)}
+        self.stand_in = LGN(
+            self.spaces,
+            LGNConfig(**plain),
+            num_envs=self.num_envs,
+            rollout_steps=self.rollout_steps,
+            seed=int(torch.randint(2**31, (), generator=self.generator)),
+        )
         if self.state.encoder is None:
             raise ValueError(f"LGNOnTrainedFeatures: expected an image observation, got {self.spaces.observation}")
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
@@ -174,24 +186,27 @@ class LGNOnTrainedFeatures(LGN):
             self.state.encoder, self.state.halved = _features(self.teacher), False
 
     def _run(self, batch: Transitions, *, keep: bool, score: bool = True) -> Tensor:
+        paid = torch.zeros(batch.shape, device=batch.device)
+        if self.updates == 0:
+            paid = self.stand_in._run(batch, keep=keep, score=score)
         if self.taught:
-            return super()._run(batch, keep=keep, score=score)
+            own = super()._run(batch, keep=keep, score=score)
+            return own if self.updates > 0 else paid
         if keep:
             self.seen += batch.valid.sum()
             if self.teacher is not None:
                 self.teacher.observe(batch)
-        return torch.zeros(batch.shape, device=batch.device)
+        return paid
 
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
+        metrics = self.stand_in.update(generator) if self.updates == 0 else {}
         if self.taught:
-            return super()._update(generator)
-        if self.seen < self.config.lesson:
-            return {}
-        self.taught.fill_(True)
-        if self.teacher is None:
-            return {}
-        metrics = self.teacher.update(generator)
-        self.teacher.requires_grad_(False)
+            return super()._update(generator) or metrics
+        if self.seen >= self.config.lesson:
+            self.taught.fill_(True)
+            if self.teacher is not None:
+                metrics = self.teacher.update(generator)
+                self.teacher.requires_grad_(False)
         return metrics
 
 
