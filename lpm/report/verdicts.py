@@ -133,9 +133,12 @@ def paper_days(experiment: Experiment, methods: Iterable[str], analyses: Sequenc
         return ""
     runs = count_of(size.seeds * len(speeds), "run")
     spent = sum(size.seeds * size.steps / speed for speed in speeds if speed)
-    return (
-        f"{runs} of {size.steps:,} steps, {duration(spent)} of one core or {duration(spent / CORES_OF_A_GPU)} of a GPU"
-    )
+    return f"{runs} of {size.steps:,} steps, {duration(spent)} of one core{_on_a_gpu(experiment, spent, ' or about ')}"
+
+
+def _on_a_gpu(experiment: Experiment, seconds: float, before: str = "") -> str:
+    """The same on a GPU, in words; nothing where small networks or the environment take the time."""
+    return f"{before}{duration(seconds / CORES_OF_A_GPU)} of a GPU" if experiment.name in RATES else ""
 
 
 def speed_of(experiment: TrainingExperiment, method: str, analyses: Sequence[Analysis]) -> float | None:
@@ -230,9 +233,9 @@ def cost_table(analyses: Sequence[Analysis]) -> str:
         runs = size.seeds * len(conditions)
         spent = sum(runs * size.steps / speed for speed in measured.values())
         unknown = [experiment.methods[m].label for m in methods if m not in measured]
-        times = (duration(spent), duration(spent / CORES_OF_A_GPU)) if measured else ("–", "–")
+        times = (duration(spent), _on_a_gpu(experiment, spent) or "–") if measured else ("–", "–")
         note = f"without {', '.join(unknown)}: not measured" if unknown else ""
         speed = f"{min(measured.values()):,.0f} to {max(measured.values()):,.0f}" if measured else "–"
         rows.append((name, f"{size.steps:,}", str(runs * len(methods)), speed, *times, note))
-    head = ("experiment", "steps a run", "runs", "steps per second", "one core", "one GPU, about", "")
+    head = ("experiment", "steps a run", "runs", "steps per second", "one core", "or about", "")
     return markdown_table(head, rows)
