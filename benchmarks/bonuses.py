@@ -192,7 +192,7 @@ def spawn(python: str, kind: str, name: str, shape: str, options: argparse.Names
     """Run one measurement in a fresh process; the error's last line if it fails."""
     command = [python, __file__, "--worker", kind, name, shape, "--cycles", str(options.cycles)]
     command += ["--threads", str(options.threads), "--clock", options.clock]
-    command += ["--keep-memory"] * options.keep_memory
+    command += ["--keep-memory"] * (options.keep_memory and kind == "ours")
     environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads)}
     if kind != "rllte":
         root = options.before if kind == "before" else str(Path(__file__).resolve().parent.parent)
