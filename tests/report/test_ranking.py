@@ -8,7 +8,7 @@ import re
 import pytest
 from synthetic_evidence import mountain_car
 
-from lpm.experiments.evidence import Evidence, Score
+from lpm.experiments.evidence import Claim, Evidence, Score
 from lpm.report.analysis import Analysis, analyse
 from lpm.report.charts import Payload
 from lpm.report.html import page
@@ -78,6 +78,15 @@ def test_another_metric_never_stands_in_for_the_first():
     assert found is not None
     assert len(found.tasks) == 1
     assert "maze (no run has a value of score)" in page([only_noise, dataclasses.replace(ranked)])
+
+
+def test_a_game_is_ranked_at_the_papers_size_only():
+    claim = Claim("A beats B", "", "stochastic", "cells", "lpm", "rnd", paper_size="a score after 50 million steps")
+    found = {
+        scale: why_not(analyse(dataclasses.replace(mountain_car(), scale=scale, claims=(claim,))))
+        for scale in ("desk", "paper")
+    }
+    assert found == {"desk": "needs the paper's own budget", "paper": ""}
 
 
 def test_two_that_cannot_be_told_apart_share_the_lead():
