@@ -363,8 +363,8 @@ class FrozenFeatures(nn.Module):
     """φ: raw observations to features in two steps, `encoded` (fixed from the start) and `scaled` (once known).
 
     Images: a random convolutional encoder, layer-normed; then one shift per feature and one common scale. Large ones
-    are halved first, for a tenth of the cost. Vectors: as they come; then the robust
-    scale, and a random projection of those that are wider than `features`.
+    are halved first, for a tenth of the cost. Vectors: as they come; then the robust scale, and a random projection of
+    those that are wider than `features`.
     """
 
     shift: Tensor

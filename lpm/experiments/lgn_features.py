@@ -39,7 +39,11 @@ EXPERIMENT = replace(
     ),
     methods=METHODS,
     sizes={
-        "smoke": replace(SMOKE, methods=("lgn", "inverse", "random"), bonus={}),
+        "smoke": replace(
+            SMOKE,
+            methods=("lgn", "inverse", "random"),
+            bonus={"lgn": {"warmup": 8}, TRAINED: {"warmup": 8, "lesson": 16, "passes": 1}},
+        ),
         "desk": replace(DESK, seeds=3, methods=tuple(METHODS), bonus={}),
     },
     paper={},

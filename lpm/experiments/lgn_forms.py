@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from lpm.core.bonus import IntrinsicReward
 from lpm.core.group import ALONE, Group
 from lpm.core.registry import make
 from lpm.core.transitions import Transitions
+from lpm.nn.buffers import minibatches
 from lpm.nn.networks import mlp
 from lpm.nn.seeding import seeded
 
@@ -25,8 +27,8 @@ from lpm.nn.seeding import seeded
 class NetworkByAction(nn.Module):
     """A network with the verbs of `RidgeByAction`: it sees the same columns and the action, and `fit` descends.
 
-    Its output starts at 0 and is in units of the first targets' spread. With `persistence` it is added to the first
-    columns, which is what comes if nothing changes.
+    Its output starts at 0 and is in units of the largest spread that targets have had. With `persistence` it is added
+    to the first columns, which is what comes if nothing changes.
     """
 
     shift: Tensor
@@ -56,17 +58,19 @@ class NetworkByAction(nn.Module):
         """Nothing: there is no closed form."""
 
     @torch.enable_grad()
-    def fit(self, optimizer: torch.optim.Optimizer, steps: int, batch_size: int) -> None:
-        """Gradient steps on the rows that were added last; every minibatch is spread over them."""
+    def fit(self, optimizer: torch.optim.Optimizer, steps: int, batch_size: int, generator: torch.Generator) -> None:
+        """Gradient steps on random minibatches of the rows that were added last."""
         x, action, y = self.rows
+        del self.rows
+        spread = y.std(0, correction=0).clamp_min(1e-6)
         if self.fits == 0:
             self.shift.copy_(y.mean(0))
-            self.scale.copy_(y.std(0, correction=0).clamp_min(1e-6))
+            self.scale.copy_(spread)
+        self.scale.copy_(torch.maximum(self.scale, spread))  # what stood still at first may move later
         self.fits += 1
         target = (y - self.shift) / self.scale
-        parts = max(1, len(x) // batch_size)
-        for step in range(steps):
-            rows = slice(step % parts, None, parts)
+        for drawn in minibatches(len(x), batch_size, steps, generator):
+            rows = drawn.to(x.device)
             loss = (self._inside(x[rows], action[rows]) - target[rows]).square().mean()
             optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
@@ -79,7 +83,7 @@ class NetworkByAction(nn.Module):
 
 @dataclass(frozen=True)
 class NetworksConfig(LGNConfig):
-    """LGN's settings, and how its networks are trained."""
+    """LGN's settings, but for `ridge`, which nothing reads, and how its networks are trained."""
 
     steps: int = 16
     """Gradient steps of f, and of g, per update (LPM's default: 16)."""
@@ -117,8 +121,8 @@ class LGNWithNetworks(LGN):
             for name in ("dynamics", "error_model"):
                 model = self.get_submodule(name)
                 assert isinstance(model, NetworkByAction)
-                model.fit(self.optimizer(name), self.config.steps, self.config.batch_size)
-        return metrics
+                model.fit(self.optimizer(name), self.config.steps, self.config.batch_size, generator)
+        return metrics  # of the gate before the fit
 
 
 # ---- trained features -----------------------------------------------------------------------------------------
@@ -128,7 +132,7 @@ class TrainedConfig(LGNConfig):
 
     teacher: Literal["none", "forward_error", "idf", "etd"] = "idf"
     """The bonus whose encoder is taken: of a model of the next frame, of inverse dynamics, of temporal distances.
-    "none": a random encoder, with which LGN begins anew after as many steps."""
+    "none": a random encoder; LGN begins anew all the same."""
     lesson: int = 1024
     """Transitions that the teacher learns from; LGN on random features pays for them."""
     passes: int = 16
@@ -143,8 +147,8 @@ class TrainedConfig(LGNConfig):
 class LGNOnTrainedFeatures(LGN):
     """LGN on the features of an encoder that another bonus has trained on the first steps, frozen from then on.
 
-    Until it can pay, an LGN on random features does. Without it the agent would stand where it is for a tenth of the
-    maze's budget: advantages of nothing, standardised, are noise that settles on one action.
+    Until it can pay, an LGN on random features does: with no reward at all for a tenth of the maze's budget,
+    standardised advantages are pure noise, and the policy collapses onto one action.
     """
 
     Config = TrainedConfig
@@ -157,6 +161,8 @@ class LGNOnTrainedFeatures(LGN):
 
     def _build(self) -> None:
         super()._build()
+        if self.state.encoder is None:
+            raise ValueError(f"LGNOnTrainedFeatures: expected an image observation, got {self.spaces.observation}")
         c = self.config
         plain = {field.name: getattr(c, field.name) for field in fields(LGNConfig)}
         self.stand_in = LGN(
@@ -166,8 +172,6 @@ class LGNOnTrainedFeatures(LGN):
             rollout_steps=self.rollout_steps,
             seed=int(torch.randint(2**31, (), generator=self.generator)),
         )
-        if self.state.encoder is None:
-            raise ValueError(f"LGNOnTrainedFeatures: expected an image observation, got {self.spaces.observation}")
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
         self.register_buffer("taught", torch.zeros((), dtype=torch.bool))
         self.teacher: IntrinsicReward | None = None
@@ -183,7 +187,8 @@ class LGNOnTrainedFeatures(LGN):
                 batch_size=64,
                 **width,
             )
-            self.state.encoder, self.state.halved = _features(self.teacher), False
+            self.state.encoder = copy.deepcopy(_features(self.teacher)).requires_grad_(False)
+            self.state.halved = False
 
     def _run(self, batch: Transitions, *, keep: bool, score: bool = True) -> Tensor:
         paid = torch.zeros(batch.shape, device=batch.device)
@@ -205,7 +210,9 @@ class LGNOnTrainedFeatures(LGN):
         if self.seen >= self.config.lesson:
             self.taught.fill_(True)
             if self.teacher is not None:
+                assert self.state.encoder is not None
                 metrics = self.teacher.update(generator)
+                self.state.encoder.load_state_dict(_features(self.teacher).state_dict())
                 self.teacher.requires_grad_(False)
         return metrics
 

@@ -43,7 +43,7 @@ PARTS = {
     "horizon-1000": Method("errors fade in 1,000 steps", "lgn", {"horizon": 1e3}),
     "horizon-100000": Method("errors fade in 100,000 steps", "lgn", {"horizon": 1e5}),
 }
-"""What φ is matters for images: `lgn_features.py`."""
+"""The kind and number of features matter for images only: `lgn_features.py`."""
 REFERENCES = {name: ADDED[name] for name in ("none", "random", "oracle")}
 METHODS = {**PARTS, **REFERENCES}
 NOISE = {

@@ -143,7 +143,7 @@ def same_rows(first: Tensor, second: Tensor) -> Tensor:
     """Which rows of two tensors (B, ...) are equal, (B,); bytes are compared eight at a time where they can be."""
     rows = [tensor.flatten(1) for tensor in (first, second)]
     if rows[0].shape[1] % 8 == 0 and all(
-        row.dtype == torch.uint8 and row.is_contiguous() and row.storage_offset() % 8 == 0 for row in rows
+        row.dtype == torch.uint8 and row.is_contiguous() and row.data_ptr() % 8 == 0 for row in rows
     ):
         rows = [row.view(torch.int64) for row in rows]
     return (rows[0] == rows[1]).all(1)

@@ -267,7 +267,8 @@ def _claims(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> t
     for claim, (a, b), pair in zip(evidence.claims, found, tests, strict=True):
         if pair is None or a is None or b is None:
             missing = [evidence.methods.get(m, m) for m, c in ((claim.better, a), (claim.worse, b)) if c is None]
-            results.append(ClaimResult(claim, "not run", claim.paper_size or f"no runs of {' and '.join(missing)}"))
+            too_small = claim.paper_size if evidence.scale != "paper" else ""
+            results.append(ClaimResult(claim, "not run", too_small or f"no runs of {' and '.join(missing)}"))
             continue
         p, reverse = next(forward), next(backward)
         verdict, why = _claim_verdict(evidence, pair[0], p, reverse, count)

@@ -52,7 +52,7 @@ def claims_once(analyses: Iterable[Analysis]) -> dict[tuple[str, Claim], tuple[A
     for analysis in sorted(analyses, key=size_of):
         for result in analysis.claims:
             key = analysis.evidence.name, result.claim
-            if key not in found or result.verdict != "not run":
+            if key not in found or result.verdict != "not run" or found[key][1].verdict == "not run":
                 found[key] = analysis, result
     return found
 
@@ -78,7 +78,7 @@ def judge(analyses: Sequence[Analysis]) -> list[Judged]:
             ran = analysis is not None and result.verdict != "not run"
             if not ran:
                 missing = [experiment.methods[method].label for method in _missing(claim, analysis)]
-                result = replace(result, why=claim.paper_size or f"no runs of {' and '.join(missing)}")
+                result = replace(result, why=_too_small(claim, analysis) or f"no runs of {' and '.join(missing)}")
             judged.append(
                 Judged(
                     name,
@@ -92,6 +92,11 @@ def judge(analyses: Sequence[Analysis]) -> list[Judged]:
     return judged
 
 
+def _too_small(claim: Claim, analysis: Analysis | None) -> str:
+    """Why what was run cannot test a claim; empty if it can."""
+    return claim.paper_size if analysis is None or analysis.evidence.scale != "paper" else ""
+
+
 def _missing(claim: Claim, analysis: Analysis | None) -> list[str]:
     """Methods of a claim without runs."""
     seeds = (0, 0) if analysis is None else analysis.seeds_of(claim)
@@ -103,7 +108,7 @@ def _budget(
 ) -> str:
     """What would decide an open claim."""
     if result.verdict == "not run":
-        methods = [claim.better, claim.worse] if claim.paper_size else _missing(claim, analysis)
+        methods = [claim.better, claim.worse] if _too_small(claim, analysis) else _missing(claim, analysis)
         size = " --scale paper" if claim.paper_size else ""
         words = f"{experiment.name}{size} --methods {' '.join(methods)} --conditions {claim.condition}"
         command = f"`lpm reproduce {words}`"

@@ -125,8 +125,10 @@ def _plain(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 # ---- an attempt, in the process that does the work, whichever backend started it -----------------------------
-MALLOC_OPTIONS = {-3: 2**30, -1: 2**31 - 1, -2: 2**26}
-"""M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_TOP_PAD of malloc.h, in bytes."""
+MMAP_THRESHOLDS = (2**30, 2**25)
+"""M_MMAP_THRESHOLD of malloc.h in bytes: what is wanted, and the most that an older glibc takes."""
+MALLOC_OPTIONS = {-1: 2**31 - 1, -2: 2**26}
+"""M_TRIM_THRESHOLD and M_TOP_PAD."""
 TICK_SECONDS = 0.2
 """Least time between two reports of an attempt."""
 
@@ -145,7 +147,8 @@ def keep_freed_memory() -> None:
     A minibatch of images is 30 MB. Fresh memory for every step on one is a tenth of the time of training on pixels.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if set_option is not None:
+    # without its threshold the other two would make glibc give back more than it does by itself
+    if set_option is not None and any(set_option(-3, size) for size in MMAP_THRESHOLDS):
         for option, size in MALLOC_OPTIONS.items():
             set_option(option, size)
 

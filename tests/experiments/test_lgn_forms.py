@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def test_a_network_learns_what_each_action_does() -> None:
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
     for _ in range(20):
         model.add(x, action, y)
-        model.fit(optimizer, steps=8, batch_size=64)
+        model.fit(optimizer, steps=8, batch_size=64, generator=torch.Generator().manual_seed(0))
     assert (model(x, action) - y).square().mean() < 0.01
 
 
@@ -88,6 +89,32 @@ def test_features_are_frozen_after_the_lesson(teacher: str) -> None:
 )
 def test_both_keep_the_contract(kind: type, config: object, spaces: Spaces) -> None:
     check_intrinsic(lambda given, **options: kind(given, config, **options), spaces)
+
+
+def test_what_begins_to_move_late_is_learnt_too() -> None:
+    torch.manual_seed(0)
+    model, draw = NetworkByAction(1, 2, 2), torch.Generator().manual_seed(0)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    x, action = torch.randn(256, 2, generator=draw), torch.zeros(256, dtype=torch.int64)
+    for moves in [0.0] * 3 + [1.0] * 40:
+        y = x * torch.tensor([1.0, moves])
+        model.add(x, action, y)
+        model.fit(optimizer, steps=8, batch_size=64, generator=draw)
+    assert (model(x, action) - y).square().mean() < 0.01
+
+
+@pytest.mark.parametrize("teacher", ["forward_error", "idf", "etd"])
+def test_a_pickled_one_takes_its_lesson(teacher: str) -> None:
+    config = TrainedConfig(teacher=teacher, lesson=100, passes=1, warmup=32, features=16)
+    first = LGNOnTrainedFeatures(IMAGE, config, num_envs=2, rollout_steps=32)
+    first.step(block(IMAGE, 0))
+    first.update()
+    second = pickle.loads(pickle.dumps(first))
+    for bonus in (first, second):
+        bonus.step(block(IMAGE, 1))
+        bonus.update()
+    looked_at = block(IMAGE, 99).obs.flatten(0, 1)
+    assert torch.equal(first.state.encoded(looked_at), second.state.encoded(looked_at))
 
 
 @pytest.mark.parametrize("after", [1, 3])

@@ -105,6 +105,8 @@ def test_a_claim_about_the_papers_budget_is_not_judged_at_a_smaller_one():
         verdicts[scale] = result.verdict, result.why
     assert verdicts["desk"] == ("not run", "a score after 50 million steps")
     assert verdicts["paper"][0] == "holds"
+    (alone,) = analyse(evidence(scale="paper", scores=rows[:1], claims=(claim,))).claims
+    assert (alone.verdict, alone.why) == ("not run", "no runs of B")
 
 
 def test_what_cannot_be_used_is_a_warning():
