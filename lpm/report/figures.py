@@ -16,6 +16,8 @@ from lpm.report.ranking import in_focus
 from lpm.report.statistics import Floats
 
 FORMATS = ("png", "svg", "pdf")
+LEGEND_INCHES = 1.46
+"""Width of a column of the legend: the longest labels fit."""
 _DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1, 1.5)))
 
 
@@ -30,10 +32,14 @@ def draw_curves(analysis: Analysis, metric: str, looks: Mapping[str, Look]) -> A
             for band in (b for b in bands if (b.condition, b.method) == (condition, method)):
                 _line(axis, band, _plain(label), looks[method], method in focus)
         axis.set_xlabel(_plain(analysis.evidence.step_label))
+        axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}" if step < 10_000 else f"{step / 1000:,.0f}k")
     axes[0].set_ylabel(_plain(fill(analysis.metrics("curves")[metric], 32)))
     # from all panels: a method may have runs in one condition only
     handles = {h.get_label(): h for axis in axes for h in axis.get_lines()}
-    figure.legend(handles=list(handles.values()), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
+    width, height = figure.get_size_inches()
+    columns = min(5, int(width / LEGEND_INCHES))
+    figure.set_size_inches(width, height + 0.18 * max(0, -(-len(handles) // columns) - 3))
+    figure.legend(handles=list(handles.values()), loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
     return figure
 
 

@@ -142,3 +142,17 @@ def test_heat_maps_have_a_row_per_condition_and_tell_walls_from_what_nobody_visi
     below, above = shown[0].get_images()
     assert below.get_array()[0, 0] != below.get_array()[0, 1]
     assert above.get_array().mask.tolist() == [[True, True, False]]
+
+
+def test_the_legend_of_one_panel_stays_on_the_picture():
+    evidence = mountain_car(methods=12, points=3)
+    metric, condition = next(iter(evidence.metrics)), next(iter(evidence.conditions))
+    curves = tuple(curve for curve in evidence.curves if curve.condition == condition)
+    analysis = analyse(dataclasses.replace(evidence, curves=curves, scores=()))
+    figure = drawing.draw_curves(analysis, metric, looks(list(evidence.methods)))
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert len(legend.get_texts()) >= 9
+    assert figure.bbox.x0 <= box.x0
+    assert box.x1 <= figure.bbox.x1
