@@ -32,7 +32,7 @@ def draw_curves(analysis: Analysis, metric: str, looks: Mapping[str, Look]) -> A
             for band in (b for b in bands if (b.condition, b.method) == (condition, method)):
                 _line(axis, band, _plain(label), looks[method], method in focus)
         axis.set_xlabel(_plain(analysis.evidence.step_label))
-        axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}" if step < 10_000 else f"{step / 1000:,.0f}k")
+        axis.xaxis.set_major_formatter(lambda step, _: f"{step:g}" if step < 1000 else f"{step / 1000:,g}k")
     axes[0].set_ylabel(_plain(fill(analysis.metrics("curves")[metric], 32)))
     # from all panels: a method may have runs in one condition only
     handles = {h.get_label(): h for axis in axes for h in axis.get_lines()}
