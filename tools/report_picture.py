@@ -35,6 +35,7 @@ def take(page: Path, analyses: Sequence[Analysis], path: Path) -> None:
     from PIL import Image, PngImagePlugin
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.support.ui import WebDriverWait
 
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
@@ -45,6 +46,10 @@ def take(page: Path, analyses: Sequence[Analysis], path: Path) -> None:
         size = {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         browser.get(page.as_uri())
+        # charts are drawn by the page itself, on a busy machine after it counts as loaded
+        WebDriverWait(browser, 60).until(
+            lambda b: b.execute_script("return document.querySelector('main svg') !== null")
+        )
         image = Image.open(io.BytesIO(browser.get_screenshot_as_png())).convert("RGB")
     finally:
         browser.quit()
