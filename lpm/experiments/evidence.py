@@ -88,6 +88,10 @@ class Claim:
     paper_size: str = ""
     """Why only the paper's own budget can test it, in words; empty if a smaller one can."""
 
+    def untestable(self, scale: str) -> str:
+        """Why runs of this scale cannot test it; empty if they can."""
+        return "" if scale == "paper" else self.paper_size
+
 
 @dataclass(frozen=True)
 class Evidence:

@@ -191,20 +191,20 @@ class LGNOnTrainedFeatures(LGN):
             self.state.halved = False
 
     def _run(self, batch: Transitions, *, keep: bool, score: bool = True) -> Tensor:
-        paid = torch.zeros(batch.shape, device=batch.device)
-        if self.updates == 0:
-            paid = self.stand_in._run(batch, keep=keep, score=score)
-        if self.taught:
-            own = super()._run(batch, keep=keep, score=score)
-            return own if self.updates > 0 else paid
-        if keep:
+        if self.updates > 0:
+            return super()._run(batch, keep=keep, score=score)
+        if keep and self.taught:
+            super()._run(batch, keep=True, score=False)
+        elif keep:
             self.seen += batch.valid.sum()
             if self.teacher is not None:
                 self.teacher.observe(batch)
-        return paid
+        return self.stand_in._run(batch, keep=keep, score=score)
 
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        metrics = self.stand_in.update(generator) if self.updates == 0 else {}
+        if self.updates > 0:
+            return super()._update(generator)
+        metrics = self.stand_in.update(generator)
         if self.taught:
             return super()._update(generator) or metrics
         if self.seen >= self.config.lesson:

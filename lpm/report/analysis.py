@@ -252,7 +252,7 @@ def _verdict(difference: Interval | None, paper: PaperNumber, scale: str, std: f
 def _claims(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> tuple[ClaimResult, ...]:
     found = [
         (None, None)
-        if c.paper_size and evidence.scale != "paper"
+        if c.untestable(evidence.scale)
         else (cells.get((c.metric, c.condition, c.better)), cells.get((c.metric, c.condition, c.worse)))
         for c in evidence.claims
     ]
@@ -267,8 +267,8 @@ def _claims(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> t
     for claim, (a, b), pair in zip(evidence.claims, found, tests, strict=True):
         if pair is None or a is None or b is None:
             missing = [evidence.methods.get(m, m) for m, c in ((claim.better, a), (claim.worse, b)) if c is None]
-            too_small = claim.paper_size if evidence.scale != "paper" else ""
-            results.append(ClaimResult(claim, "not run", too_small or f"no runs of {' and '.join(missing)}"))
+            why = claim.untestable(evidence.scale) or f"no runs of {' and '.join(missing)}"
+            results.append(ClaimResult(claim, "not run", why))
             continue
         p, reverse = next(forward), next(backward)
         verdict, why = _claim_verdict(evidence, pair[0], p, reverse, count)

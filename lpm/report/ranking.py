@@ -158,7 +158,7 @@ def why_not(analysis: Analysis) -> str:
     evidence = analysis.evidence
     if evidence.name in NOT_RANKED:
         return NOT_RANKED[evidence.name]
-    if evidence.scale != "paper" and any(claim.paper_size for claim in evidence.claims):
+    if any(claim.untestable(evidence.scale) for claim in evidence.claims):
         return "needs the paper's own budget"
     if evidence.scale == "smoke":
         return "smoke scale: a test of the code"

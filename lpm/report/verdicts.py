@@ -78,7 +78,7 @@ def judge(analyses: Sequence[Analysis]) -> list[Judged]:
             ran = analysis is not None and result.verdict != "not run"
             if not ran:
                 missing = [experiment.methods[method].label for method in _missing(claim, analysis)]
-                result = replace(result, why=_too_small(claim, analysis) or f"no runs of {' and '.join(missing)}")
+                result = replace(result, why=_untestable(claim, analysis) or f"no runs of {' and '.join(missing)}")
             judged.append(
                 Judged(
                     name,
@@ -92,9 +92,9 @@ def judge(analyses: Sequence[Analysis]) -> list[Judged]:
     return judged
 
 
-def _too_small(claim: Claim, analysis: Analysis | None) -> str:
+def _untestable(claim: Claim, analysis: Analysis | None) -> str:
     """Why what was run cannot test a claim; empty if it can."""
-    return claim.paper_size if analysis is None or analysis.evidence.scale != "paper" else ""
+    return claim.untestable("" if analysis is None else analysis.evidence.scale)
 
 
 def _missing(claim: Claim, analysis: Analysis | None) -> list[str]:
@@ -108,7 +108,7 @@ def _budget(
 ) -> str:
     """What would decide an open claim."""
     if result.verdict == "not run":
-        methods = [claim.better, claim.worse] if _too_small(claim, analysis) else _missing(claim, analysis)
+        methods = [claim.better, claim.worse] if _untestable(claim, analysis) else _missing(claim, analysis)
         size = " --scale paper" if claim.paper_size else ""
         words = f"{experiment.name}{size} --methods {' '.join(methods)} --conditions {claim.condition}"
         command = f"`lpm reproduce {words}`"
