@@ -146,7 +146,7 @@ def cleanrl_ppo(bonus: str | None) -> Run:
 
     def run(steps: int) -> None:
         with redirect_stdout(StringIO()):
-            example["train"](replace(settings, total_timesteps=steps), envs, module)
+            example["train"](replace(settings, steps=steps), envs, module)
 
     return run
 

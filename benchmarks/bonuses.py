@@ -293,16 +293,6 @@ def beside_table(numbers: dict[str, Any]) -> dict[str, Any]:
     return {**about, "columns": columns, "rows": rows}
 
 
-def write(path: Path, numbers: dict[str, Any]) -> None:
-    """Atomically: a temporary file in the same folder, then a rename."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w") as stream:
-        json.dump(numbers, stream, indent=1)
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.replace(path)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", nargs="+", help="names of bonuses; all if left out")
@@ -319,11 +309,13 @@ def main() -> None:
     parser.add_argument("--worker", nargs=3, metavar=("KIND", "NAME", "SHAPE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.worker:
+        from lpm.files import write_atomic  # here: a worker's interpreter may have RLeXplore and no lpm
+
         numbers = compare(options)
         if options.json:
-            write(options.json, numbers)
+            write_atomic(options.json, json.dumps(numbers, indent=1).encode())
         if options.table:
-            write(options.table, beside_table(numbers))
+            write_atomic(options.table, json.dumps(beside_table(numbers), indent=1).encode())
         return
     import torch
 

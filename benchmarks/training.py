@@ -13,7 +13,6 @@ machine slows all. Two clocks are read: wall time, and processor time, which a b
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import math
 import os
@@ -180,14 +179,15 @@ def ours(case: Case, bonus: str) -> dict[str, Any]:
     torch.set_num_threads(1)
     from lpm.agents import PPOConfig
     from lpm.core.registry import configure
+    from lpm.experiments.methods import parse_method
     from lpm.runs import RunConfig, build
 
-    name, _, given = bonus.partition(":")
-    settings = {key: ast.literal_eval(value) for key, value in (pair.split("=") for pair in given.split(",") if pair)}
+    method = parse_method(bonus)
     config = RunConfig(
         case.env_id,
-        bonus=name,
-        bonus_settings=configure(name, **settings),
+        bonus=method.bonus,
+        bonus_settings=configure(method.bonus, **method.fields),
+        policy=method.policy,
         env=case.settings,
         device="cpu",
         agent=PPOConfig(num_envs=case.envs, rollout_steps=case.rollout, epochs=EPOCHS, minibatches=MINIBATCHES),

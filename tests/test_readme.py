@@ -138,9 +138,9 @@ def test_a_measured_table_is_as_it_was_stored(tmp_path: Path, monkeypatch: pytes
 
 def test_marked_places_without_runs_and_without_sense() -> None:
     tool = refresh_tool()
-    assert tool.mean_of({}, "lava-desk", "s9n1", "success", "lpm") == tool.NOT_RUN
+    assert tool.cell_of({}, tool.short_mean, "lava-desk", "s9n1", "success", "lpm") == tool.NOT_RUN
     with pytest.raises(SystemExit, match="no results of lave-desk"):
-        tool.mean_of({}, "lave-desk", "s9n1", "success", "lpm")
+        tool.cell_of({}, tool.short_mean, "lave-desk", "s9n1", "success", "lpm")
     with pytest.raises(SystemExit, match="expected summary, cost or one of mnist, maze"):
         tool.judged({}, "mazes")
     assert "claims, 0 hold" in tool.refreshed("<!-- verdicts summary --><!-- end -->", {})

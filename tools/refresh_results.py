@@ -32,6 +32,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -45,10 +46,10 @@ from lpm.experiments.experiment import EXPERIMENTS
 from lpm.files import write_atomic
 from lpm.report.analysis import Analysis
 from lpm.report.export import export, markdown_scores
-from lpm.report.families import RECOMMENDED, looks
+from lpm.report.families import RECOMMENDED, REFERENCES, looks
 from lpm.report.pages import write_pages
 from lpm.report.statistics import Summary
-from lpm.report.text import decimals, markdown_table, plus_minus, slug, span
+from lpm.report.text import markdown_table, plus_minus, slug, with_interval
 from lpm.report.verdicts import claims_table, cost_table, summary
 from lpm.suite.axes import AXES, counted
 from lpm.suite.card import Card, hundredths, shown
@@ -69,8 +70,8 @@ KINDS = "table|means|spread|number|sb3|stored|verdicts|kills|fuzz|two-arms|suite
 PLACE = re.compile(rf"<!-- ({KINDS}) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
 PICTURE = re.compile(r"\]\(results/([\w.-]+\.png)\)")
 NOT_RUN = "–"
-Shown = Callable[[Mapping[str, Analysis], str, str, str, str], str]
-"""A cell as text, from results, experiment, condition, metric and method."""
+Show = Callable[[Summary], str]
+"""How the scores of a cell are written."""
 NO_RUNS = "No runs of this in `results/` at present."
 
 
@@ -86,7 +87,8 @@ def refreshed(text: str, analyses: Mapping[str, Analysis]) -> str:
         kind, words = match[1], match[2].split()
         opening = match[0][: match[0].index("-->") + 3]
         if kind == "number":
-            return f"{opening}{(within if words[4:] == ['std'] else mean_of)(analyses, *words[:4])}<!-- end -->"
+            show = plus_minus if words[4:] == ["std"] else short_mean
+            return f"{opening}{cell_of(analyses, show, *words[:4])}<!-- end -->"
         if (kind, *words) == ("verdicts", "sentence"):
             return f"{opening}{summary(list(analyses.values())).strip()}<!-- end -->"
         if kind == "sb3" and words != ["table"]:
@@ -94,8 +96,8 @@ def refreshed(text: str, analyses: Mapping[str, Analysis]) -> str:
         if kind == "table":
             return f"{opening}\n{full_table(analyses, words[0])}<!-- end -->"
         made = {
-            "means": lambda: short_table(analyses, mean_of, *words),
-            "spread": lambda: short_table(analyses, spread_of, *words),
+            "means": lambda: short_table(analyses, short_mean, *words),
+            "spread": lambda: short_table(analyses, with_interval, *words),
             "sb3": sb3_table,
             "stored": lambda: stored(words[0]),
             "verdicts": lambda: judged(analyses, words[0]),
@@ -131,14 +133,14 @@ def full_table(analyses: Mapping[str, Analysis], name: str) -> str:
     return f"{NO_RUNS}\n"
 
 
-def short_table(analyses: Mapping[str, Analysis], shown: Shown, stem: str, metric: str, *methods: str) -> str:
+def short_table(analyses: Mapping[str, Analysis], show: Show, stem: str, metric: str, *methods: str) -> str:
     """Cells shown in one way: a row a method, a column a condition. Those that the project recommends are bold."""
     if without_runs(analyses, stem):
         return f"{NO_RUNS}\n"
     table = analysis_of(analyses, stem).table(metric)
     rows = []
     for method in methods:
-        cells = [shown(analyses, stem, condition, metric, method) for condition in table.conditions]
+        cells = [cell_of(analyses, show, stem, condition, metric, method) for condition in table.conditions]
         row = [f"`{bonus_of(method)}`", *cells]
         rows.append([f"**{cell}**" for cell in row] if method == RECOMMENDED else row)
     return markdown_table(("bonus", *table.conditions.values()), rows)
@@ -186,36 +188,20 @@ def two_arms_table(folder: str) -> str:
     return markdown_table(two_arms.HEADER, two_arms.table_rows(two_arms.summarise(curves)))
 
 
-def mean_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> str:
-    """A mean over seeds as it is shown; a dash if there are no runs."""
-    summary = summary_of(analyses, stem, condition, metric, method)
-    return NOT_RUN if summary is None else rounded(summary.mean)
-
-
-def within(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> str:
-    """Mean ± standard deviation; a dash if there are no runs."""
-    return spread_of(analyses, stem, condition, metric, method).partition(" [")[0]
-
-
-def spread_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> str:
-    """Mean ± standard deviation [95 % bootstrap interval of the mean]; a dash if there are no runs."""
-    summary = summary_of(analyses, stem, condition, metric, method)
-    if summary is None:
-        return NOT_RUN
-    places = decimals(summary.std, summary.mean)
-    interval = f" [{span(summary.mean_interval, places)}]" if summary.mean_interval is not None else ""
-    return plus_minus(summary.mean, summary.std, places) + interval
-
-
-def summary_of(analyses: Mapping[str, Analysis], stem: str, condition: str, metric: str, method: str) -> Summary | None:
-    """Of one cell; None if there are no runs."""
+def cell_of(analyses: Mapping[str, Analysis], show: Show, stem: str, condition: str, metric: str, method: str) -> str:
+    """One cell as text; a dash if there are no runs."""
     if without_runs(analyses, stem):
-        return None
+        return NOT_RUN
     analysis = analysis_of(analyses, stem)
     if metric not in analysis.evidence.metrics or condition not in analysis.evidence.conditions:
         raise SystemExit(f"{stem} has no metric {metric!r} in a condition {condition!r}")
     cell = analysis.cells.get((metric, condition, method))
-    return None if cell is None else cell.summary
+    return NOT_RUN if cell is None else show(cell.summary)
+
+
+def short_mean(summary: Summary) -> str:
+    """The mean alone."""
+    return rounded(summary.mean)
 
 
 def without_runs(analyses: Mapping[str, Analysis], stem: str) -> bool:
@@ -303,7 +289,7 @@ def sb3_mean(algorithm: str, bonus: str, metric: str) -> str:
 
 
 def sb3_curves() -> dict[str, list[list[float]]]:
-    """What the picture is drawn from: "learner bonus" to the mean share of cells along training, and its steps."""
+    """What the picture is drawn from: "learner bonus" to steps, mean share of cells at each, [number of seeds]."""
     return {
         " ".join(key): [
             [float(point[0]) for point in runs[0]["curve"]],
@@ -430,8 +416,9 @@ def suite_stability() -> str:
     cards = suite_cards()
     if len(cards) < 3:
         return f"{NO_RUNS}\n"
+    halves = sum(len(card["seeds"]) > 1 for card in cards)
     found = f"{stability(cards):.2f}"
-    return f"Over {len(cards)} cards, Spearman's correlation of the totals between the two halves is {found}.\n"
+    return f"Over {halves} cards, Spearman's correlation of the totals between the two halves is {found}.\n"
 
 
 # ---- the picture of the README -----------------------------------------------------------------------------
@@ -441,7 +428,7 @@ def front_data(analysis: Analysis) -> dict[str, list[float]]:
     means = {
         method: [round(table.cells[condition, method].summary.mean, 2) for condition in table.conditions]
         for method in table.methods
-        if all((condition, method) in table.cells for condition in table.conditions)
+        if method not in REFERENCES and all((condition, method) in table.cells for condition in table.conditions)
     }
     return dict(sorted(means.items(), key=lambda item: -item[1][1]))
 
@@ -476,8 +463,8 @@ def draw_front(analysis: Analysis, path: Path) -> None:
     axis.tick_params(axis="y", length=0)
     axis.grid(axis="x", color="#e6e6e6", linewidth=0.8)
     axis.set_axisbelow(True)
-    seeds = max(cell.summary.n for cell in analysis.cells.values())
-    title = f"What a noisy TV costs: MountainCar, {seeds} seeds\nfrom no noise (○) to noise (●)"
+    seeds = min(cell.summary.n for cell in analysis.cells.values())
+    title = f"What a noisy TV costs: MountainCar, {seeds} seeds or more\nfrom no noise (○) to noise (●)"
     figure.suptitle(title, x=0.02, ha="left", fontsize=13, fontweight="bold")
     figure.tight_layout()
     figure.savefig(path, dpi=130, facecolor="white", metadata={"Description": json.dumps(data), "Software": None})
@@ -500,38 +487,34 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; say what is out of date")
     options = parser.parse_args(words)
-    stale: list[str] = []
+    stale: list[Path] = []
     with TemporaryDirectory() as name:
         folder = Path(name)
         pages = write_pages([ROOT / "results"], folder / "index.html")
         for warning in pages.warnings:
             print(f"warning: {warning}")
         analyses = {analysis.name: analysis for analysis in pages.analyses}
+        front, cards = analyses["mountain-car-desk"], suite_cards()
+        parts: list[tuple[Path, bool, Callable[[], object]]] = [
+            (FRONT, drawn_from(FRONT) != front_data(front), lambda: draw_front(front, FRONT)),
+            (SB3_FIGURE, drawn_from(SB3_FIGURE) != sb3_curves(), lambda: draw_sb3(SB3_FIGURE)),
+            (
+                CARDS_FIGURE,
+                bool(cards) and drawn_from(CARDS_FIGURE) != leaderboard_data(cards),
+                lambda: write_atomic(CARDS_FIGURE, leaderboard_png(cards)),
+            ),
+        ]
         for path in documents():
             text = path.read_text(encoding="utf-8")
             fresh = refreshed(text, analyses)
-            if fresh != text:
-                stale.append(str(path.relative_to(ROOT)))
+            parts.append((path, fresh != text, partial(write_atomic, path, fresh.encode())))
+        for path, old, make in parts:
+            if old:
+                stale.append(path)
                 if not options.check:
-                    write_atomic(path, fresh.encode())
-        front = analyses["mountain-car-desk"]
-        if drawn_from(FRONT) != front_data(front):
-            stale.append(str(FRONT.relative_to(ROOT)))
-            if not options.check:
-                draw_front(front, FRONT)
-        if drawn_from(SB3_FIGURE) != sb3_curves():
-            stale.append(str(SB3_FIGURE.relative_to(ROOT)))
-            if not options.check:
-                draw_sb3(SB3_FIGURE)
-        if drawn_from(REPORT) != ranking_shown(
-            pages.analyses
-        ):  # no fault of a check: it takes a browser to make it anew
+                    make()
+        if drawn_from(REPORT) != ranking_shown(pages.analyses):  # no fault of a check: to take it needs a browser
             print(f"{REPORT.relative_to(ROOT)} shows an older ranking: python tools/report_picture.py takes it anew")
-        cards = suite_cards()
-        if cards and drawn_from(CARDS_FIGURE) != leaderboard_data(cards):
-            stale.append(str(CARDS_FIGURE.relative_to(ROOT)))
-            if not options.check:
-                write_atomic(CARDS_FIGURE, leaderboard_png(cards))
         for warning in read_cards(CARDS)[1]:
             print(f"warning: {warning}")
         if not options.check:
@@ -540,8 +523,8 @@ def main(words: list[str] | None = None) -> int:
             for picture in PICTURE.findall((ROOT / "docs" / "results.md").read_text(encoding="utf-8")):
                 if (folder / picture).exists():
                     shutil.copyfile(folder / picture, FIGURES / picture)
-    for what in stale:
-        print(f"{'out of date' if options.check else 'refreshed'}: {what}")
+    for path in stale:
+        print(f"{'out of date' if options.check else 'refreshed'}: {path.relative_to(ROOT)}")
     if options.check and stale:
         print("python tools/refresh_results.py makes them anew", file=sys.stderr)
     return int(options.check and bool(stale))

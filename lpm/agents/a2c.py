@@ -91,10 +91,6 @@ class A2C(Agent):
         log_prob, entropies = self.policy.actions.log_prob(policy, batch.choice)
         policy_loss = -(log_prob * advantage).mean()
         value_loss = 0.5 * (values - returns).square().mean(0).sum()
-        mean_entropy = entropies.mean()
-        loss = policy_loss + c.value_coef * value_loss - entropy * mean_entropy
-        named = {"policy loss": policy_loss, "value loss": value_loss, "entropy": mean_entropy}
-        numbers = torch.stack([policy_loss, value_loss, mean_entropy]).detach()
-        norm = self.descend(loss, named, c.max_grad_norm, numbers, len(advantage))
+        numbers = self.descend((policy_loss, value_loss, entropies.mean()), entropy, len(advantage))
         names = ("policy_loss", "value_loss", "entropy", "grad_norm")
-        return {f"learn/{name}": value for name, value in zip(names, [*numbers.tolist(), norm.item()], strict=True)}
+        return {f"learn/{name}": value for name, value in zip(names, numbers.tolist(), strict=True)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from lpm.agents.collect import Block, Collector, Envs
@@ -219,7 +218,7 @@ class Agent:
         """(T, N): what the bonus says of the block, with its models as they were during collection."""
         if self.oracle is not None:
             seen = (block.cells, block.valid, block.terminated | block.truncated)
-            return self.oracle.pay(*map(self._of_all, seen))[:, self.collector.rows_here]
+            return self.oracle.pay(*map(self.collector.of_all, seen))[:, self.collector.rows_here]
         if self.bonus is None:
             return np.zeros_like(block.reward)
         raw = self.bonus.step(block.transitions).cpu().numpy()
@@ -293,26 +292,29 @@ class Agent:
             self.policy.input.commit()
 
     # ---- learning -----------------------------------------------------------------------------------------
-    def descend(
-        self, loss: Tensor, parts: Mapping[str, Tensor], max_grad_norm: float, numbers: Tensor, rows: float
-    ) -> Tensor:
-        """One gradient step, refused before anything changes if a part of the loss is not finite; the gradient's norm.
+    def descend(self, parts: Sequence[Tensor], entropy: float, rows: float) -> Tensor:
+        """One gradient step, refused before anything changes if a loss is not finite; `parts` and the gradient's norm.
 
-        Where several processes train together, gradients and the `numbers` that describe the step are averaged first,
-        each process counting by its `rows`.
+        The first three `parts` are the policy's loss, the values' and the mean entropy, which counts `entropy`; others
+        only describe the step. Where several processes train together, gradients and `parts` are averaged first, each
+        process counting by its `rows`.
         """
+        policy_loss, value_loss, mean_entropy = parts[:3]
+        loss = policy_loss + self.config.value_coef * value_loss - entropy * mean_entropy
+        numbers = torch.stack(list(parts)).detach()
         if not self.group.alone:
             self.policy.backward(loss)
             loss = loss.detach()
             gradients = [parameter.grad for parameter in self.trained if parameter.grad is not None]
             self.group.average_([*gradients, numbers, loss], rows)
         if not math.isfinite(loss.item()):
-            for name, part in parts.items():
+            for name, part in zip(("policy loss", "value loss", "entropy"), parts, strict=False):
                 if not bool(torch.isfinite(part)):
                     raise NonFiniteError(f"policy ({name})", self.steps, part.item())
             raise NonFiniteError("policy (loss)", self.steps, loss.item())
         if self.group.alone:
             self.policy.backward(loss)
+        max_grad_norm = self.config.max_grad_norm
         if self.flat is not None:
             norm = self.flat.clip(max_grad_norm, self._part_sizes)
         else:
@@ -323,7 +325,7 @@ class Agent:
         if not math.isfinite(norm.item()):
             raise NonFiniteError("policy (gradient)", self.steps, norm.item())
         self.optimizer.step()
-        return norm
+        return torch.cat([numbers, norm.view(1)])
 
     def learn_bonus(self) -> dict[str, float]:
         """The bonus learns from what it observed; its metrics, named after it."""
@@ -337,7 +339,8 @@ class Agent:
 
     def report(self, block: Block, raw: Floats, mixed: Mixed) -> dict[str, float]:
         """What a cycle says about the environment and the bonus."""
-        collector, valid, reward = self.collector, self._of_all(block.valid), self._of_all(block.reward)
+        collector = self.collector
+        valid, reward = collector.of_all(block.valid), collector.of_all(block.reward)
         metrics = {"episodes": float(collector.sums.ended), "reward/task": float(reward[valid].mean())}
         if collector.sums.recent:
             returns, lengths = zip(*collector.sums.recent, strict=True)
@@ -349,8 +352,8 @@ class Agent:
         if block.noise_share is not None:
             metrics["noise_share"] = block.noise_share
         if self.bonus is not None:
-            raw = self._of_all(raw)
-            scored, paid = raw[valid], self._of_all(mixed.bonus)[valid]
+            raw = collector.of_all(raw)
+            scored, paid = raw[valid], collector.of_all(mixed.bonus)[valid]
             metrics |= {
                 "bonus/raw_mean": float(scored.mean()),
                 "bonus/raw_std": float(scored.std()),
@@ -364,10 +367,6 @@ class Agent:
             if 0 < first.sum() < valid.sum():
                 metrics["bonus/first_visits"] = paid_more(raw[first], raw[valid & ~first])
         return metrics
-
-    def _of_all(self, block: NDArray[Any]) -> NDArray[Any]:
-        """(T, N) of all processes, from the (T, n) of each."""
-        return block if self.group.alone else self.group.columns(torch.from_numpy(block)).numpy()
 
     # ---- state --------------------------------------------------------------------------------------------
     def gather_state(self) -> dict[str, Any]:

@@ -113,7 +113,7 @@ class Collector:
         obs, info = first
         self._obs.numpy()[-1] = obs
         if "cell" in info:
-            self._visit(self._of_all(np.asarray(info["cell"])[None]))
+            self._visit(self.of_all(np.asarray(info["cell"])[None]))
 
     def _share_state(self) -> None:
         """What belongs to all environments together is the first process's."""
@@ -125,7 +125,7 @@ class Collector:
             shared = {key: value for key, value in states[0].items() if key.split(".")[-1] in self.shared_names}
             self.envs.set_state({**state, **shared})  # type: ignore[attr-defined]
 
-    def _of_all(self, block: NDArray[Any]) -> NDArray[Any]:
+    def of_all(self, block: NDArray[Any]) -> NDArray[Any]:
         """(T, N) of all processes, from the (T, n) of each."""
         return block if self.group.alone else self.group.columns(torch.from_numpy(block)).numpy()
 
@@ -178,7 +178,7 @@ class Collector:
         self.total_steps += steps * self.num_envs * self.group.size
         self._check_finite()
         reward, valid, done, shown, led_to, reset_to = map(
-            self._of_all,
+            self.of_all,
             (self._reward, self._valid, self._terminated | self._truncated, self._noise, *self._cells),
         )
         self.sums.add(np.stack((reward, valid)), done)

@@ -20,7 +20,7 @@ from lpm.agents.fused import ActingMLP, can_fuse
 from lpm.core.spaces import Spaces
 from lpm.nn.fused import FlatParameters, FusedMLP, linear_layers
 from lpm.nn.inputs import ObservationInput
-from lpm.nn.networks import Activation, Encoder, mlp
+from lpm.nn.networks import Activation, Encoder, mlp, orthogonal_
 from lpm.nn.seeding import seeded
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
@@ -82,9 +82,11 @@ class ActorCritic(nn.Module):
             else:
                 act, hidden, width = config.image_activation, config.image_hidden, config.features
                 self.encoder = Encoder(spaces.input_shape, width, act=act)
-                self.encoder.apply(_orthogonal)
-            self.actor = mlp(width, hidden, outputs, act).apply(_orthogonal)
-            self.critic = mlp(width, hidden, heads, act).apply(_orthogonal)
+                orthogonal_(self.encoder)
+            self.actor = mlp(width, hidden, outputs, act)
+            orthogonal_(self.actor)
+            self.critic = mlp(width, hidden, heads, act)
+            orthogonal_(self.critic)
             nn.init.orthogonal_(_last(self.actor).weight, 0.01)
             nn.init.orthogonal_(_last(self.critic).weight, 1.0)
         if self.continuous:
@@ -264,10 +266,3 @@ def _last(layers: nn.Sequential) -> nn.Linear:
     layer = layers[-1]
     assert isinstance(layer, nn.Linear)
     return layer
-
-
-def _orthogonal(module: nn.Module) -> None:
-    if isinstance(module, (nn.Linear, nn.Conv2d)):
-        nn.init.orthogonal_(module.weight, math.sqrt(2))
-        if module.bias is not None:
-            nn.init.zeros_(module.bias)

@@ -136,13 +136,8 @@ class PPO(Agent):
                 obs = batch.obs.index_select(0, index) if batch.obs.is_contiguous() else batch.obs[index]
                 with self._precision:
                     parts = self._compiled_loss(obs, choice, old, advantage, returns, values)
-                policy_loss, value_loss, mean_entropy = parts[0], parts[1], parts[2]
-                loss = policy_loss + c.value_coef * value_loss - entropy * mean_entropy
-                named = {"policy loss": policy_loss, "value loss": value_loss, "entropy": mean_entropy}
-                numbers = torch.stack(parts).detach()
                 weight = len(index) if weights is None else weights[number]
-                norm = self.descend(loss, named, c.max_grad_norm, numbers, weight)
-                history.append(torch.cat([numbers, norm.view(1)]))
+                history.append(self.descend(parts, entropy, weight))
             if c.target_kl is not None and float(history[-1][3]) > c.target_kl:
                 break
         means = torch.stack(history).mean(0).tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lpm.bonuses._settings import expect_at_least, expect_choice
+from lpm.core.settings import expect_at_least, expect_choice
 from lpm.core.spaces import Spaces
 from lpm.nn.dynamics import DynamicsModel
 from lpm.nn.experience import Experience

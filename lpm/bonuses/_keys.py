@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lpm.bonuses._settings import expect, expect_at_least, expect_choice
+from lpm.core.settings import expect, expect_at_least, expect_choice
 from lpm.core.spaces import Spaces
 from lpm.nn.hashing import Key, ObservationKeys
 

@@ -8,8 +8,14 @@ import torch
 from torch import Tensor
 
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Loss
+
+
+def feature_width(spaces: Spaces, given: int | None) -> int:
+    """How many features a model sees: what the config says or, if it is None, 128 of vectors and 512 of images."""
+    return (128 if spaces.kind == "vector" else 512) if given is None else given
 
 
 class Learner(IntrinsicReward):

@@ -9,8 +9,8 @@ from typing import ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
-from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.settings import expect, expect_at_least, expect_choice
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import Columns, TransitionBuffer, fixed_sample
@@ -91,13 +91,12 @@ class LearningProgress(IntrinsicReward):
         """f, B and the floor; `columns` are kept in B beside the transitions."""
         c, spaces = self.config, self.spaces
         vector = spaces.kind == "vector"
-        default_floor = 1e-4 if vector else 1e-6
-        self.least_floor = default_floor if c.error_floor is None else c.error_floor
+        self.least_floor = error_floor(spaces, c.error_floor)
         self.register_buffer("floor", torch.tensor(self.least_floor))
         normalise = c.normalise
         if normalise == "auto":
             normalise = self.auto_normalise if vector else "none"
-        capacity = _default_capacity(spaces, self.rollout) if c.buffer_size is None else c.buffer_size
+        capacity = replay_capacity(spaces, self.rollout) if c.buffer_size is None else c.buffer_size
         self.experience = Experience(
             spaces, max(capacity, least_capacity), normalise, warmup=c.warmup, columns=columns, group=self.group
         )
@@ -159,7 +158,13 @@ class LearningProgress(IntrinsicReward):
         self.floor.fill_(self.least_floor).add_(share * (seen - seen.mean(0)).square().mean(1).median())
 
 
-def _default_capacity(spaces: Spaces, rollout: int) -> int:
+def error_floor(spaces: Spaces, given: float | None) -> float:
+    """What is added to an MSE before the logarithm, unless `given`: pixels of a known image err far less than 1e-4."""
+    return (1e-4 if spaces.kind == "vector" else 1e-6) if given is None else given
+
+
+def replay_capacity(spaces: Spaces, rollout: int) -> int:
+    """64 rollouts, at least 2,048 transitions or 16 MiB, at most 65,536 or 512 MiB; never less than one rollout."""
     row = 2 * math.prod(spaces.obs_shape) * spaces.obs_dtype.itemsize + 64
     least = min(2048, 16 * 2**20 // row)  # of a few steps a rollout, 64 rollouts would be next to nothing
     return max(rollout, min(max(64 * rollout, least), 65_536, 512 * 2**20 // row))

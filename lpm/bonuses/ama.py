@@ -11,8 +11,8 @@ from torch import Tensor
 
 from lpm.bonuses._dynamics import MNIST
 from lpm.bonuses._learner import Learner
-from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.core.registry import register
+from lpm.core.settings import expect, expect_at_least, expect_choice
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import GaussianDynamicsModel
 from lpm.nn.experience import Experience, Prepared

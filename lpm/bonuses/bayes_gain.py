@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from lpm.bonuses._learner import Learner
-from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.core.registry import register
+from lpm.core.settings import expect, expect_at_least, expect_choice
 from lpm.core.transitions import Transitions
 from lpm.nn.bayes import BayesianRegression, RandomFeatures, expected_gain, realised_gain
 from lpm.nn.experience import Experience, Prepared

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from lpm.bonuses._learner import Learner
-from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.core.registry import register
+from lpm.core.settings import expect, expect_at_least, expect_choice
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import fixed_sample
 from lpm.nn.experience import Experience, Prepared
-from lpm.nn.networks import Encoder, mlp
+from lpm.nn.networks import Encoder, follow_, mlp
 from lpm.nn.seeding import seeded
 
 
@@ -182,7 +182,7 @@ class BYOLHindsight(Learner):
             parts.append(torch.stack([error.detach().mean(), shared.detach().mean()]))
             return error - shared
 
-        self.fit("model", loss, generator, after_step=self._follow)
+        self.fit("model", loss, generator, after_step=lambda: follow_(self.target, self.encoder, self.config.decay))
         self._fill_bank()
         error, shared = torch.stack(parts).mean(0)
         return {"reconstruction": error, "invariance": shared}
@@ -193,11 +193,6 @@ class BYOLHindsight(Learner):
         ahead = row[: 1 + self.config.contrasts]
         scores = self.scores(known, z, (row.unsqueeze(1) + ahead) % len(z))
         return invariance(scores[:, 0], scores[:, 1:])
-
-    @torch.no_grad()
-    def _follow(self) -> None:
-        for slow, fast in zip(self.target.parameters(), self.encoder.parameters(), strict=True):
-            slow.lerp_(fast, 1 - self.config.decay)
 
     def _fill_bank(self) -> None:
         """Hindsight vectors of some of the rows that were learnt from."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import Learner
-from lpm.bonuses._settings import expect, expect_at_least
+from lpm.bonuses._learner import Learner, feature_width
 from lpm.core.registry import register
+from lpm.core.settings import expect, expect_at_least
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import mean_square
 from lpm.nn.experience import Experience
@@ -107,7 +107,7 @@ class CIG(Learner):
     def _build(self) -> None:
         spaces, c = self.spaces, self.config
         self.experience = Experience(spaces, self.rollout, "standard", clip=c.clip, warmup=c.warmup, frozen=False)
-        features = (128 if spaces.kind == "vector" else 512) if c.features is None else c.features
+        features = feature_width(spaces, c.features)
         with seeded(self.generator):
             self.encoder = random_encoder(spaces.input_shape, features, hidden=c.encoder_hidden, act=c.activation)
             self.ensemble = StackedForward(features, spaces.action_width, hidden=c.hidden, members=c.members)

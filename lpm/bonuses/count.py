@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from lpm.bonuses._keys import KeyConfig
-from lpm.bonuses._settings import expect, expect_at_least
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
+from lpm.core.settings import expect, expect_at_least
 from lpm.core.transitions import Transitions
 from lpm.nn.hashing import CountSketch, block_keys, episode_counts
 from lpm.nn.memory import EpisodicMemory

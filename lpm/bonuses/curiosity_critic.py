@@ -11,8 +11,8 @@ from torch import Tensor
 
 from lpm.bonuses._dynamics import DynamicsConfig
 from lpm.bonuses._learner import Learner
-from lpm.bonuses._settings import expect_at_least, expect_choice
 from lpm.core.registry import register
+from lpm.core.settings import expect_at_least, expect_choice
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import ErrorModel
 from lpm.nn.experience import Prepared, regression, successor
@@ -78,6 +78,6 @@ class CuriosityCritic(Learner):
         return {"dynamics_loss": dynamics_loss, "critic_loss": critic_loss, "remaining_error": after.mean()}
 
     def _errors(self, rows: Prepared) -> Tensor:
-        square = self.dynamics.errors(rows.x, rows.code, rows.x_next)
+        square = self.dynamics.errors(*successor(rows))
         # the norm of all differences, from their mean square
         return square if self.config.error == "mse" else (square * math.prod(self.spaces.input_shape)).sqrt()

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from lpm.bonuses._learner import Learner
-from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.core.registry import register
+from lpm.core.settings import expect, expect_at_least, expect_choice
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience
 from lpm.nn.inverse import InverseFeatures
-from lpm.nn.memory import embed_episodes, episode_starts, episodes_over
+from lpm.nn.memory import embed_episodes, episode_starts, episodes_over, in_line
 from lpm.nn.seeding import seeded
 from lpm.nn.written_out import inverse_loss
 
@@ -127,7 +127,7 @@ class E3B(Learner):
         ended, rewards = batch.done & batch.valid, []
         for start in range(0, batch.shape[0], STEPS_AT_ONCE):
             steps = slice(start, start + STEPS_AT_ONCE)
-            rows = torch.stack([first[steps], following[steps]], 1).flatten(0, 1).transpose(0, 1)
+            rows = in_line(first[steps], following[steps])
             passed = ended[steps].cumsum(0)
             before = (passed - ended[steps].long()).T.repeat_interleave(2, 1)
             exists = torch.stack([starts[steps].any(1), batch.valid[steps].any(1)], 1).flatten()

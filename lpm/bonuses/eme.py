@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from lpm.bonuses._learner import Learner
-from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.core.registry import register
+from lpm.core.settings import expect, expect_at_least, expect_choice
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
-from lpm.nn.networks import Encoder
+from lpm.nn.networks import Encoder, follow_
 from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedLinear
 from lpm.nn.statistics import UNCLIPPED
@@ -163,7 +163,7 @@ class EME(Learner):
             parts.append(torch.stack([metric.detach().mean(), ensemble.detach().mean()]))
             return metric + ensemble
 
-        self.fit("model", loss, generator, after_step=self._follow)
+        self.fit("model", loss, generator, after_step=lambda: follow_(self.target, self.psi, self.config.target_decay))
         metric_loss, ensemble_loss = torch.stack(parts).mean(0)
         return {"metric_loss": metric_loss, "ensemble_loss": ensemble_loss}
 
@@ -192,8 +192,3 @@ class EME(Learner):
         errors = (self._rewards(psi, code) - reward).square()
         kept = torch.rand(errors.shape, generator=generator).to(errors.device) < self.config.keep
         return (errors * kept).mean(0) / self.config.keep
-
-    @torch.no_grad()
-    def _follow(self) -> None:
-        for old, new in zip(self.target.parameters(), self.psi.parameters(), strict=True):
-            old.lerp_(new, 1 - self.config.target_decay)

@@ -8,9 +8,9 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import Learner
-from lpm.bonuses._settings import expect, expect_at_least
+from lpm.bonuses._learner import Learner, feature_width
 from lpm.core.registry import register
+from lpm.core.settings import expect, expect_at_least
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience
 from lpm.nn.networks import Activation
@@ -82,7 +82,7 @@ class Ensemble(Learner):
         self.experience = Experience(
             spaces, self.rollout, "standard", clip=config.clip, warmup=config.warmup, frozen=False
         )
-        features = (128 if spaces.kind == "vector" else 512) if config.features is None else config.features
+        features = feature_width(spaces, config.features)
         with seeded(self.generator):
             self.encoder = random_encoder(
                 spaces.input_shape, features, hidden=config.encoder_hidden, act=config.activation
@@ -101,7 +101,7 @@ class Ensemble(Learner):
 
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
         # the encoder never changes: every observation is encoded once, not once per epoch
-        phi, phi_next = self.experience.encoded(self.encoder, self.num_envs)
+        phi, phi_next = self.experience.encoded_fresh(self.encoder, self.num_envs)
 
         def kept(errors: Tensor) -> Tensor:
             drawn = torch.rand(errors.shape, generator=generator, dtype=errors.dtype).to(errors.device)

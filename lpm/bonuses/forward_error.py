@@ -44,4 +44,4 @@ class ForwardError(Learner):
         return {"dynamics_loss": self.fit("dynamics", regression(self.dynamics, successor), generator)}
 
     def _errors(self, rows: Prepared) -> Tensor:
-        return self.dynamics.errors(rows.x, rows.code, rows.x_next)
+        return self.dynamics.errors(*successor(rows))

@@ -15,12 +15,13 @@ from torch import Tensor
 
 from lpm.bonuses._dynamics import MNIST, DynamicsConfig
 from lpm.bonuses._learner import Learner
-from lpm.bonuses._progress import _default_capacity
-from lpm.bonuses._settings import expect
+from lpm.bonuses._progress import replay_capacity
 from lpm.bonuses.pointwise import progress
 from lpm.core.registry import register
+from lpm.core.settings import expect
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared, successor
+from lpm.nn.networks import follow_
 from lpm.nn.seeding import seeded
 
 
@@ -32,8 +33,8 @@ class GammaProgressConfig(DynamicsConfig):
     """γ: what the old model keeps of its own weights at each gradient step of the new one. The old model is about
     1 / (1 − γ) steps behind. Paper: a hyper-parameter of the environment."""
     buffer_size: int | None = None
-    """Transitions that the world model is trained on, drawn evenly. None: 64 rollouts, but at most 65,536 or what
-    512 MiB hold. Paper: all of them."""
+    """Transitions that the world model is trained on, drawn evenly. None: 64 rollouts, but at least 2,048 (or what 16
+    MiB hold) and at most 65,536 (512 MiB). Paper: all of them."""
     epochs: int = 3
     """Gradient steps per update, as many as passes over the new transitions take; minibatches are drawn from the whole
     buffer. Paper: steps on replayed minibatches as the agent acts."""
@@ -55,7 +56,7 @@ class GammaProgress(Learner):
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
-        capacity = _default_capacity(spaces, self.rollout) if config.buffer_size is None else config.buffer_size
+        capacity = replay_capacity(spaces, self.rollout) if config.buffer_size is None else config.buffer_size
         self.experience: Experience = config.experience(spaces, max(capacity, self.rollout))
         with seeded(self.generator):
             self.new = config.build(spaces)
@@ -79,8 +80,6 @@ class GammaProgress(Learner):
         )
         return {"dynamics_loss": loss}
 
-    @torch.no_grad()
     def _follow(self) -> None:
         """θ_old ← γ θ_old + (1 − γ) θ_new."""
-        for old, new in zip(self.old.parameters(), self.new.parameters(), strict=True):
-            old.lerp_(new, 1 - self.config.gamma)
+        follow_(self.old, self.new, self.config.gamma)

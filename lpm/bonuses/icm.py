@@ -9,14 +9,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import Learner
-from lpm.bonuses._settings import expect, expect_at_least, expect_choice
+from lpm.bonuses._learner import Learner, feature_width
 from lpm.core.registry import register
+from lpm.core.settings import expect, expect_at_least, expect_choice
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import mean_square
 from lpm.nn.experience import Experience, Prepared, WrittenOut
 from lpm.nn.inputs import in_chunks
-from lpm.nn.inverse import InverseModel, both
+from lpm.nn.inverse import InverseModel, encode_both
 from lpm.nn.networks import Activation, Encoder
 from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedForward
@@ -93,7 +93,7 @@ class ICM(Learner):
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
         self.experience = Experience(spaces, self.rollout, config.normalise, warmup=config.warmup)
-        features = (128 if spaces.kind == "vector" else 512) if config.features is None else config.features
+        features = feature_width(spaces, config.features)
         with seeded(self.generator):
             self.encoder = Encoder(
                 spaces.input_shape,
@@ -110,7 +110,7 @@ class ICM(Learner):
 
     def features(self, rows: Prepared) -> tuple[Tensor, Tensor]:
         """φ(o) and φ(o'), (B, F) each."""
-        return both(self.encoder, rows.x, rows.x_next)
+        return encode_both(self.encoder, rows.x, rows.x_next)
 
     def losses(self, rows: Prepared) -> tuple[Tensor, Tensor]:
         """Inverse and forward loss of each row, (B,) each; the forward one is half the sum of squared differences."""
@@ -123,7 +123,7 @@ class ICM(Learner):
     def _score(self, batch: Transitions) -> Tensor:
         if not self.experience.ready:
             return torch.zeros(batch.shape, device=batch.device)
-        phi, phi_next = self.experience.both(self.encoder, batch)
+        phi, phi_next = self.experience.encoded_block(self.encoder, batch)
         return in_chunks(self._errors, phi, batch.action.flatten(0, 1), phi_next).view(batch.shape)
 
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:

@@ -4,10 +4,13 @@
 that f made *before* it learnt from a transition (LPM's timing). With V the variance of φ(o'), the predictable share of
 feature d after (o, a) is w_d = 1 − g_d/V_d: 1 where f knows what comes, 0 where nothing can be known. The reward is
 
-    gate(o, a) · min over remembered s of √Σ_d w_d⁸ (φ_d(o') − φ_d(s))²,    gate = Σ_d w_d V_d / Σ_d V_d
+    gate(o, a) · √(novelty among the episode's states · novelty among the run's states)
+    novelty = min over remembered s of √Σ_d w_d⁸ (φ_d(o') − φ_d(s))²,    gate = Σ_d w_d V_d / Σ_d V_d
 
-so a TV (unpredictable as a whole) pays nothing, and noise that is always on in some features is not looked at. All of
-it is closed form: one pass of a random encoder and a small linear solve per update, no gradient.
+so a TV (unpredictable as a whole) pays nothing, and noise that is always on in some features is not looked at. In
+images noise is no single feature: there unpredictable directions of φ are shrunk instead, all w_d in the novelty are 1,
+and gate = 1 − Σ_d g_d / Σ_d V_d. All of it is closed form: one pass of a random encoder and a small linear solve per
+update, no gradient.
 """
 
 from __future__ import annotations
@@ -19,10 +22,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.group import ALONE, Group, Order
 from lpm.core.registry import register
+from lpm.core.settings import expect, expect_at_least, expect_choice, expect_idle
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.bayes import median_distance
@@ -156,6 +159,8 @@ class LGNConfig:
         expect_at_least(self, 0, "fourier", "unit_ridge")
         expect(self, "reach", self.reach is None or 0 < self.reach < math.inf, "more than 0 and finite, or None")
         expect(self, "power", 0 < self.power < math.inf, "more than 0 and finite")
+        if not self.gate:
+            expect_idle(self, "with gate=False", "power")
         for name in ("ridge", "length_scale"):
             expect(self, name, 0 < getattr(self, name) < math.inf, "more than 0 and finite")
 
@@ -169,6 +174,13 @@ class LGN(IntrinsicReward):
     config: LGNConfig
     distributed = True
     reference = "This project; novelty as in Jiang et al. 2025 (ETD), errors timed as in Hou, An & Du 2026 (LPM)"
+
+    unit: Tensor  # (D, D) features to units of one step, in which errors and variances are compared
+    measure: Tensor  # (D, D) features to what distances are measured in: those units, without what is only noise
+    variance: Tensor  # (D,) V, in these units
+    step_squares: Tensor  # (D,) mean squared change of a step, as distances are measured
+    updates: Tensor  # so far
+    learnt: Tensor  # rows of the buffer that have been learnt from
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
@@ -199,13 +211,6 @@ class LGN(IntrinsicReward):
         self.buffer = RingBuffer(max(self.rollout, config.warmup), columns, self.group.size)
         self.episode = WindowMemory(self.num_envs if self.episodic else 1, config.memory_size, self.state.raw_width)
         self.run = HashedSample(config.memory_size if config.memory != "episodic" else 1, (self.state.raw_width,))
-
-    unit: Tensor  # (D, D) features to units of one step, in which errors and variances are compared
-    measure: Tensor  # (D, D) features to what distances are measured in: those units, without what is only noise
-    variance: Tensor  # (D,) V, in these units
-    step_squares: Tensor  # (D,) mean squared change of a step, as distances are measured
-    updates: Tensor  # so far
-    learnt: Tensor  # rows of the buffer that have been learnt from
 
     # ---- collection ---------------------------------------------------------------------------------------
     def _score(self, batch: Transitions) -> Tensor:

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from lpm.bonuses._history import MOVED, upgrade_lpm
 from lpm.bonuses._progress import LearningProgress, ProgressConfig, log_error
-from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.core.group import Order
 from lpm.core.registry import register
+from lpm.core.settings import expect, expect_at_least, expect_choice
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import TransitionBuffer, minibatches

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from lpm.bonuses._progress import log_error
-from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.bonuses.lpm import ATARI, LITERAL, LPM, MINIWORLD, MNIST, LPMConfig
 from lpm.core.registry import register
+from lpm.core.settings import expect, expect_at_least, expect_choice, expect_idle
 from lpm.nn.dynamics import DynamicsModel
 from lpm.nn.experience import Minibatches, Prepared
 from lpm.nn.random_target import RandomTargetErrorModel, RandomTargetModel
@@ -67,10 +67,7 @@ class LPMReleaseConfig(LPMConfig):
         if self.clamp is not None:
             expect(self, "clamp", self.clamp[0] < self.clamp[1], "(low, high) with low < high")
         idle = {"exp": (), "linear": ("weight",), "rnd": NOT_RND}[self.form]
-        for field in fields(self):
-            if field.name in idle and field.default is not MISSING:
-                expect(self, field.name, getattr(self, field.name) == field.default,
-                       f"its default {field.default!r} with form={self.form!r}, where it has no effect")  # fmt: skip
+        expect_idle(self, f"with form={self.form!r}", *idle)
 
 
 # The release: linear space, no gate, f trained on the current rollout only.

@@ -18,13 +18,14 @@ import torch
 from torch import Tensor
 
 from lpm.bonuses._progress import LearningProgress, ProgressConfig
-from lpm.bonuses._settings import expect, expect_choice
 from lpm.bonuses.lpm import MINIWORLD_F, MNIST_F
 from lpm.bonuses.pointwise import progress
 from lpm.core.registry import register
+from lpm.core.settings import expect, expect_choice, expect_idle
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import DynamicsModel
 from lpm.nn.experience import Minibatches, Prepared, successor
+from lpm.nn.networks import follow_
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class LPMSlowConfig(ProgressConfig):
         expect(self, "copy_decay", 0 < self.copy_decay < 1, "more than 0 and less than 1")
         expect(self, "relative_floor", 0 <= self.relative_floor < math.inf, "at least 0 and finite")
         if self.form == "linear":
-            expect(self, "relative_floor", self.relative_floor == 0.1, "its default 0.1 with form='linear'")
+            expect_idle(self, "with form='linear'", "relative_floor")
 
 
 @register("lpm_slow")
@@ -92,7 +93,7 @@ class LPMSlow(LearningProgress):
         if (self.versions == 0 or self.experience.rescaled) and c.form == "log":
             self._raise_floor(c.relative_floor)
         loss = self._fit_dynamics(self._batches(generator))
-        self._follow()
+        follow_(self.slow, self.dynamics, c.copy_decay)
         self.experience.end_update()
         return {"dynamics_loss": loss}
 
@@ -100,8 +101,3 @@ class LPMSlow(LearningProgress):
         c = self.config
         new = {"all": 0, "latest": c.batch_size, "mixed": (c.batch_size + 1) // 2}[c.replay]
         return self.experience.replayed(c.batch_size, c.dynamics_steps, generator, new=new)
-
-    @torch.no_grad()
-    def _follow(self) -> None:
-        for slow, fast in zip(self.slow.parameters(), self.dynamics.parameters(), strict=True):
-            slow.lerp_(fast, 1 - self.config.copy_decay)

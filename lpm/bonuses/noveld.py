@@ -9,8 +9,8 @@ from torch import Tensor
 
 from lpm.bonuses._keys import KeyConfig
 from lpm.bonuses._learner import Learner
-from lpm.bonuses._settings import expect, expect_at_least
 from lpm.core.registry import register
+from lpm.core.settings import expect, expect_at_least
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.hashing import episode_counts

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from lpm.bonuses._dynamics import MNIST, DynamicsConfig
 from lpm.bonuses._learner import Learner
-from lpm.bonuses._settings import expect, expect_at_least, expect_choice
+from lpm.bonuses._progress import error_floor
 from lpm.core.registry import register
+from lpm.core.settings import expect, expect_at_least, expect_choice
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import DynamicsModel
 from lpm.nn.experience import Prepared, regression, successor
@@ -58,8 +59,7 @@ class Pointwise(Learner):
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
-        default_floor = 1e-4 if spaces.kind == "vector" else 1e-6
-        self.floor = default_floor if config.error_floor is None else config.error_floor
+        self.floor = error_floor(spaces, config.error_floor)
         self.experience = config.experience(spaces, self.rollout)
         with seeded(self.generator):
             self.dynamics = config.build(spaces)
@@ -75,7 +75,7 @@ class Pointwise(Learner):
         old = self._oldest
 
         def rewards(rows: Prepared) -> Tensor:
-            inputs = (rows.x, rows.code, rows.x_next)
+            inputs = successor(rows)
             return progress(old.errors(*inputs), self.dynamics.errors(*inputs), self.config.form, self.floor)
 
         return self.experience.each(rewards, batch)

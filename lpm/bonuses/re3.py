@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lpm.bonuses._settings import expect, expect_at_least, expect_choice
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
+from lpm.core.settings import expect, expect_at_least, expect_choice
 from lpm.core.transitions import Transitions
 from lpm.nn.inputs import ObservationInput, in_chunks
 from lpm.nn.memory import StepMemory, exact_squares
@@ -84,8 +84,6 @@ class RE3(IntrinsicReward):
         embedded = rewards.new_zeros(*batch.shape, self.config.features)
         embedded[batch.valid] = in_chunks(lambda obs: self.encoder(self.input(obs)), batch.next_obs[batch.valid])
         seen = batch.valid.any(1)  # a step of nothing but filler is none
-        if not bool(seen.any()):
-            return rewards
         if not bool(seen.any()):
             return rewards
         old, old_held = memory.in_order()

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from lpm.bonuses._keys import KeyConfig
 from lpm.bonuses._learner import Learner
-from lpm.bonuses._settings import expect_at_least, expect_choice
 from lpm.core.registry import register
+from lpm.core.settings import expect_at_least, expect_choice
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared, WrittenOut
 from lpm.nn.hashing import episode_counts
@@ -95,7 +95,7 @@ class RIDE(Learner):
         """‖φ(o') − φ(o)‖, (T, N)."""
         if not self.experience.ready:
             return torch.zeros(batch.shape, device=batch.device)
-        phi, phi_next = self.experience.both(self.features, batch)
+        phi, phi_next = self.experience.encoded_block(self.features, batch)
         distance: Tensor = torch.linalg.vector_norm(phi_next - phi, dim=1)
         return distance.view(batch.shape)
 

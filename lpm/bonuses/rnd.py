@@ -8,9 +8,9 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import Learner
-from lpm.bonuses._settings import expect, expect_at_least
+from lpm.bonuses._learner import Learner, feature_width
 from lpm.core.registry import register
+from lpm.core.settings import expect, expect_at_least
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Activation
@@ -79,7 +79,7 @@ class RND(Learner):
             next_only=True,
             group=self.group,
         )
-        features = (128 if spaces.kind == "vector" else 512) if config.features is None else config.features
+        features = feature_width(spaces, config.features)
         with seeded(self.generator):
             self.model = RandomTargetModel(
                 spaces,

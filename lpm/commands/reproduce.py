@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
 import tyro
 from rich.console import Console
 
 from lpm.commands.preflight import preflight
 from lpm.commands.terminal import continued, parse, print_table, terminal
-from lpm.experiments.evidence import Evidence, Score
-from lpm.report.text import as_printed, count_of, decimals, plus_minus
+from lpm.report.analysis import Analysis, Cell
+from lpm.report.text import as_printed, count_of, plus_minus
 
 
 @dataclass(frozen=True)
@@ -80,10 +79,11 @@ def reproduce(options: Reproduce, out: Path) -> int:
     preflight(experiment, options.scale, conditions, methods[0], "scipy")
     results, failures = run_jobs(jobs, experiment.run, workers=options.workers, ray=options.ray, console=console)
     pages = write_pages([out], out, failures, at_hand=results)
-    for evidence in pages.evidence:
-        print_main_table(console, evidence)
-        if evidence.unfinished and not (options.methods or options.conditions or options.seeds):  # a part as asked for
-            console.print(evidence.unfinished, style="yellow", markup=False)
+    for analysis in pages.analyses:
+        print_main_table(console, analysis)
+        unfinished = analysis.evidence.unfinished
+        if unfinished and not (options.methods or options.conditions or options.seeds):  # a part as asked for
+            console.print(unfinished, style="yellow", markup=False)
     ranking = rank(pages.analyses)
     for line in in_words(ranking) if ranking else ():
         console.print(line, style="bold")
@@ -92,7 +92,7 @@ def reproduce(options: Reproduce, out: Path) -> int:
     console.print(f"Results: {out}")
     if pages.page is not None:
         console.print(f"Page: {pages.page}")
-    return 1 if failures or not pages.evidence else 0
+    return 1 if failures or not pages.analyses else 0
 
 
 def _given(what: str, names: Sequence[str] | None, default: Sequence[str]) -> Sequence[str]:
@@ -104,21 +104,20 @@ def _given(what: str, names: Sequence[str] | None, default: Sequence[str]) -> Se
     return tuple(dict.fromkeys(names))
 
 
-def print_main_table(console: Console, evidence: Evidence) -> None:
+def print_main_table(console: Console, analysis: Analysis) -> None:
     """The first metric of an experiment: a row a method, a column a condition, mean ± std over seeds."""
-    metric, label = next(iter(evidence.metrics.items()))
-    scores = {(s.method, s.condition): s for s in evidence.scores if s.metric == metric}
-    conditions = {c: name for c, name in evidence.conditions.items() if any(key[1] == c for key in scores)}
-    title = f"{evidence.title}\n{label}, mean ± std over seeds (the paper's in brackets)"
-    rows = [(name, *(_shown(scores.get((method, c))) for c in conditions)) for method, name in evidence.methods.items()]
-    print_table(console, title, ("method", *conditions.values()), rows)
+    metric, label = next(iter(analysis.evidence.metrics.items()))
+    table = analysis.table(metric)
+    title = f"{analysis.evidence.title}\n{label}, mean ± std over seeds (the paper's in brackets)"
+    rows = [
+        (name, *(_shown(table.cells.get((condition, method))) for condition in table.conditions))
+        for method, name in analysis.methods.items()
+    ]
+    print_table(console, title, ("method", *table.conditions.values()), rows)
 
 
-def _shown(score: Score | None) -> str:
-    if score is None:
+def _shown(cell: Cell | None) -> str:
+    if cell is None:
         return "–"
-    values = np.asarray(list(score.values.values()))
-    mean, std = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
-    # as many digits as the page shows: a success rate of 0.85 is not 0.8
-    shown = plus_minus(mean, std, decimals(std, mean)) + (" (one seed)" if std is None else "")
-    return shown + (f" ({as_printed(score.paper.value, None)})" if score.paper else "")
+    paper = f" ({as_printed(cell.score.paper.value, None)})" if cell.score.paper else ""
+    return f"{plus_minus(cell.summary)}{' (one seed)' if cell.summary.n == 1 else ''}{paper}"

@@ -28,7 +28,7 @@ class Suite:
     compare: tuple[str, ...] = ()
     """Other bonuses to score beside it, spelt like NAME."""
     scale: Literal["smoke", "desk"] = "desk"
-    """smoke: two minutes, to see that everything runs; desk: the suite."""
+    """smoke: half a minute, to see that everything runs; desk: the suite."""
     seeds: int | None = None
     """Seeds per bonus; the scale's own number if not given."""
     first_seed: int = 0

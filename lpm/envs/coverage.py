@@ -47,12 +47,6 @@ class Coverage:
         """The visited share of all cells."""
         return self.count / len(self.visits)
 
-    def heat_map(self, *shape: int) -> NDArray[np.int64]:
-        """Visits laid out as a grid of this shape."""
-        if int(np.prod(shape)) != len(self.visits):
-            raise ValueError(f"expected a shape of {len(self.visits)} cells, got {shape}")
-        return self.visits.reshape(shape).copy()
-
     def state_dict(self) -> dict[str, NDArray[np.int64]]:
         """The counts, to be saved."""
         return {"visits": self.visits.copy()}

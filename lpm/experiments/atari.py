@@ -115,9 +115,7 @@ EXPERIMENT = TrainingExperiment(
             ("ms_pacman", "ms_pacman-noise"),
             bonus=BONUS,
         ),
-        "desk": Scale(
-            100_000, 5, SMALL_AGENT, MAIN, ("ms_pacman", "ms_pacman-noise"), SMALL_ENV, SMALL_BONUS, CLIPPED
-        ),
+        "desk": Scale(100_000, 3, SMALL_AGENT, MAIN, PAIRS, SMALL_ENV, SMALL_BONUS, CLIPPED),
         "long": Scale(500_000, 5, SMALL_AGENT, MAIN, PAIRS, SMALL_ENV, SMALL_BONUS, CLIPPED),
         "paper": Scale(50_000_000, 5, PRESETS["paper-atari"], METHODS, PAIRS, bonus=BONUS),
     },

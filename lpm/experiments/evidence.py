@@ -9,6 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+SCALES = ("smoke", "", "desk", "long", "paper")
+"""From the smallest budget to the largest; runs of `lpm train` have none."""
+
+
+def size_of(scale: str) -> int:
+    """Place in the order of budgets; a scale that is not known counts as none.
+
+    >>> sorted(["paper", "smoke", "long", "desk"], key=size_of)
+    ['smoke', 'desk', 'long', 'paper']
+    """
+    return SCALES.index(scale if scale in SCALES else "")
+
 
 @dataclass(frozen=True)
 class PaperNumber:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from lpm.bonuses._settings import expect_at_least, expect_choice
 from lpm.bonuses.etd import ETD
 from lpm.bonuses.forward_error import ForwardError
 from lpm.bonuses.icm import ICM
@@ -17,6 +16,7 @@ from lpm.bonuses.lgn import LGN, LGNConfig
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.group import ALONE, Group
 from lpm.core.registry import make
+from lpm.core.settings import expect_at_least, expect_choice, expect_idle
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import minibatches
 from lpm.nn.networks import mlp
@@ -83,7 +83,7 @@ class NetworkByAction(nn.Module):
 
 @dataclass(frozen=True)
 class NetworksConfig(LGNConfig):
-    """LGN's settings, but for `ridge`, which nothing reads, and how its networks are trained."""
+    """LGN's settings, of which `ridge` has no effect, and how its networks are trained."""
 
     steps: int = 16
     """Gradient steps of f, and of g, per update (LPM's default: 16)."""
@@ -96,6 +96,7 @@ class NetworksConfig(LGNConfig):
         super().__post_init__()
         expect_at_least(self, 1, "steps", "batch_size")
         expect_at_least(self, 0, "lr")
+        expect_idle(self, "with networks", "ridge")
 
 
 class LGNWithNetworks(LGN):

@@ -108,8 +108,8 @@ EXPERIMENT = TrainingExperiment(
         "2,176 that the paper counts (1,876 can be reached). One wall may show random pixels; the idle action may show "
         "a random photograph.",
         "The paper trains for 50,000 steps at 160 × 120 pixels. Uniformly random actions reach 1,392 cells in as many "
-        "steps (1,579 with the release's sticky actions), more than the paper's best 1,434 suggests: read every "
-        "number beside that of random actions at the same budget.",
+        "steps and 1,579 with the release's sticky actions, the paper's best method 1,434: read every number beside "
+        "that of random actions at the same budget.",
     ),
     env_id="lpm/NMaze-v0",
     algo="a2c",

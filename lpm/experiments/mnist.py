@@ -24,6 +24,7 @@ from lpm.core.transitions import Transitions
 from lpm.data.noisy_mnist import Batch, Kind, NoisyMNIST
 from lpm.experiments.evidence import Claim, Curve, Evidence, PaperNumber, Score
 from lpm.experiments.experiment import Experiment, Method
+from lpm.experiments.two_arms import first_pay
 from lpm.sweeps import Result, Tick
 from lpm.versions import versions
 
@@ -150,8 +151,7 @@ def scores_of(steps: Sequence[int], values: Sequence[float]) -> dict[str, float]
     {'settled': 20.0, 'first': 2.0, 'last': 0.05}
     """
     settled = settling_step(steps, values)
-    first = next((value for value in values if value != 0), 0.0)
-    return {"settled": float(steps[-1] if settled is None else settled), "first": first, "last": values[-1]}
+    return {"settled": float(steps[-1] if settled is None else settled), "first": first_pay(values), "last": values[-1]}
 
 
 class NoisyMNISTExperiment(Experiment):

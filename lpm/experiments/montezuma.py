@@ -31,10 +31,10 @@ METHODS = {
 MAIN = ("lpm-rnd", "lpm", "rnd", "ngu", "none", "random")
 DESK = ("lgn", "lpm-rnd", "lpm", "lpm-slow", "rnd", "random", "oracle")
 BONUS: dict[str, dict[str, int]] = {name: {"epochs": 1} for name in ("rnd", "ngu")}
-# f and g as often as Atari's; the release's form reads random features and shares no encoder
 SMALL_AGENT_MONTEZUMA = replace(SMALL_AGENT, episodic_bonus=False)
+# f and g as often as Atari's; the release's form reads random features and shares no encoder
 RELEASE = {"dynamics_steps": 4, "error_steps": 4, "batch_size": 256, "warmup": 512}
-SMALL = {**SMALL_BONUS, "ngu": {"epochs": 1}, "lpm_release": RELEASE}
+SMALL = {**SMALL_BONUS, "ngu": BONUS["ngu"], "lpm_release": RELEASE}
 GAME = {"game": "montezuma_revenge", "idle_actions": 0}
 ALONE = MixerConfig(extrinsic_weight=0.0, clip=3.0)
 
@@ -47,7 +47,7 @@ def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[
 
 def frames() -> tuple[Frame, ...]:
     """The first room."""
-    return rendered("lpm/Atari-v0", {"The first room": {"game": "montezuma_revenge"}}, steps=30)
+    return rendered("lpm/Atari-v0", {"The first room": {"game": GAME["game"]}}, steps=30)
 
 
 EXPERIMENT = TrainingExperiment(

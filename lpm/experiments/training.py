@@ -173,7 +173,7 @@ class TrainingExperiment(Experiment):
             if not chosen:
                 continue
             steps = max((curve["step"] for curve in chosen.values()), key=len)
-            runs = {seed: tuple(np.interp(steps, *_known(curve, metric))) for seed, curve in chosen.items()}
+            runs = {seed: tuple(np.interp(steps, *known(curve, metric))) for seed, curve in chosen.items()}
             curves.append(Curve(condition, metric, method, tuple(steps), runs))
         return curves
 
@@ -270,17 +270,17 @@ def _seed(result: Result) -> int:
     return int(result["settings"]["seed"])
 
 
-def _known(curves: Mapping[str, Sequence[float | None]], metric: str) -> tuple[list[float], list[float]]:
-    """Steps and values where there is a value."""
-    pairs = [(s, v) for s, v in zip(curves["step"], curves[metric], strict=True) if s is not None and v is not None]
-    return [s for s, _ in pairs], [v for _, v in pairs]
-
-
 def _silent(message: str) -> None:
     return None
 
 
 # ---- scores and pictures that several experiments share ---------------------------------------------------------
+def known(curves: Mapping[str, Sequence[float | None]], metric: str) -> tuple[list[float], list[float]]:
+    """Steps and values where there is a value."""
+    pairs = [(s, v) for s, v in zip(curves["step"], curves[metric], strict=True) if s is not None and v is not None]
+    return [s for s, _ in pairs], [v for _, v in pairs]
+
+
 def last(curves: Mapping[str, list[float]], metric: str) -> dict[str, float]:
     """{metric: its last value}, or nothing if it was not recorded."""
     values = [value for value in curves.get(metric, ()) if value is not None]

@@ -137,12 +137,8 @@ def summarise(curves: Iterable[ArmCurves]) -> list[ArmRow]:
             finals.append(float(np.mean([curve[-10:] for curve in values])))
         unseen = float(np.mean([run.unseen for run in runs]))
         share = still_paid(finals[1], starts, unseen)
-        rows.append(ArmRow(method, _pair(starts), _pair(finals), unseen, share))
+        rows.append(ArmRow(method, (starts[0], starts[1]), (finals[0], finals[1]), unseen, share))
     return rows
-
-
-def _pair(values: list[Any]) -> tuple[float, float]:
-    return float(values[0]), float(values[1])
 
 
 HEADER = ("bonus", "learnable: start", "final", "noise: start", "final", "never seen", "noise / news")

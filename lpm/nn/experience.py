@@ -187,7 +187,7 @@ class Experience(nn.Module):
         return in_chunks(chunk, index, *flat, chunk=self.chunk).view(batch.shape)
 
     @torch.no_grad()
-    def both(self, encode: Callable[[Tensor], Tensor], batch: Transitions) -> tuple[Tensor, Tensor]:
+    def encoded_block(self, encode: Callable[[Tensor], Tensor], batch: Transitions) -> tuple[Tensor, Tensor]:
         """`encode` of the observations and of the successors of a block, (T·N, F) each.
 
         Of images each is encoded once: the successor of a step is mostly the observation of the next.
@@ -216,7 +216,7 @@ class Experience(nn.Module):
         """`function`, which returns one result per row, over what came since the last update, oldest first."""
         return self.at(self.fresh, function)
 
-    def encoded(self, encode: Callable[[Tensor], Tensor], envs: int) -> tuple[Tensor, Tensor]:
+    def encoded_fresh(self, encode: Callable[[Tensor], Tensor], envs: int) -> tuple[Tensor, Tensor]:
         """`encode` of the observations and of the successors of what came since the last update, (B, F) each.
 
         Of images each is encoded once: the successor of a row is mostly the observation of the `envs`-th row after it.

@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
 from lpm.nn.experience import Prepared
-from lpm.nn.networks import Activation, Encoder, mlp
+from lpm.nn.networks import Encoder, mlp
 
 IMAGES = 4  # axes of a batch
 
 
-def both(encode: Callable[[Tensor], Tensor], x: Tensor, x_next: Tensor) -> tuple[Tensor, Tensor]:
+def encode_both(encode: Callable[[Tensor], Tensor], x: Tensor, x_next: Tensor) -> tuple[Tensor, Tensor]:
     """Vectors encoded in one pass; images in two, because the larger pass would leave the processor's cache."""
     if x.ndim == IMAGES:
         return encode(x), encode(x_next)
@@ -30,12 +30,12 @@ class InverseModel(nn.Module):
     variance. Either way it is reduced to one number per sample, so that it can be masked or weighted.
     """
 
-    def __init__(self, spaces: Spaces, features: int, hidden: Sequence[int] = (256,), act: Activation = "relu") -> None:
+    def __init__(self, spaces: Spaces, features: int, hidden: Sequence[int] = (256,)) -> None:
         super().__init__()
         self.spaces = spaces
         self.continuous = spaces.action_kind == "continuous"
         outputs = spaces.action_width if self.continuous else sum(spaces.factors)
-        self.body = mlp(2 * features, hidden, outputs, act)
+        self.body = mlp(2 * features, hidden, outputs)
 
     def forward(self, phi: Tensor, phi_next: Tensor) -> Tensor:
         """Features (B, F) twice to logits of all factors, or to the encoded action, (B, outputs)."""
@@ -64,25 +64,6 @@ class InverseModel(nn.Module):
         loss = torch.linalg.vecdot(log_prob, code).neg_()  # the code is one-hot for each factor
         return loss, log_prob.exp_().sub_(code)
 
-    @torch.no_grad()
-    def accuracy(self, phi: Tensor, phi_next: Tensor, action: Tensor) -> Tensor:
-        """How well actions are recovered, as a 0-d tensor of at most 1.
-
-        Discrete: the share of factors that are right. Continuous: the share of the actions' variance that is
-        explained (0 for a batch of equal actions, which has none).
-        """
-        output = self(phi, phi_next)
-        if self.continuous:
-            target = self.spaces.encode_action(action)
-            variance = (target - target.mean(0)).square().mean()
-            return torch.where(variance > 0, 1 - (output - target).square().mean() / variance, 0.0)
-        index = self.spaces.action_index(action)
-        right = [
-            logits.argmax(1) == index[:, i]
-            for i, logits in enumerate(torch.split(output, list(self.spaces.factors), dim=1))
-        ]
-        return torch.stack(right).float().mean()
-
 
 class InverseFeatures(nn.Module):
     """φ with its inverse model; `layer_norm` fixes the scale of φ, which the inverse loss leaves free."""
@@ -94,11 +75,10 @@ class InverseFeatures(nn.Module):
         *,
         hidden: Sequence[int] = (256, 256),
         inverse_hidden: Sequence[int] = (256,),
-        act: Activation = "relu",
         layer_norm: bool = False,
     ) -> None:
         super().__init__()
-        encoder = Encoder(spaces.input_shape, features, hidden=hidden, act=act, final_activation=False)
+        encoder = Encoder(spaces.input_shape, features, hidden=hidden, final_activation=False)
         self.encoder = nn.Sequential(encoder)
         if layer_norm:
             self.encoder.append(nn.LayerNorm(features, elementwise_affine=False))
@@ -110,7 +90,7 @@ class InverseFeatures(nn.Module):
 
     def pair(self, rows: Prepared) -> tuple[Tensor, Tensor]:
         """φ(o) and φ(o'), (B, F) each."""
-        return both(self, rows.x, rows.x_next)
+        return encode_both(self, rows.x, rows.x_next)
 
     def loss(self, rows: Prepared) -> Tensor:
         """Inverse loss of each row, (B,)."""

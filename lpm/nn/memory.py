@@ -97,8 +97,8 @@ class EpisodicMemory(nn.Module):
     def places(self, batch: Transitions) -> Places:
         """Where `visit` would put the rows of a block."""
         starts = self.starts(batch)
-        exists = _in_line(starts, batch.valid)
-        begins = _in_line(starts, torch.zeros_like(starts))
+        exists = in_line(starts, batch.valid)
+        begins = in_line(starts, torch.zeros_like(starts))
         order = exists.cumsum(1)
         before = torch.where(begins, order - 1, 0).cummax(1).values
         episode = begins.cumsum(1)
@@ -140,7 +140,7 @@ class EpisodicMemory(nn.Module):
         for start in range(0, len(self.count), at_once):
             envs = slice(start, start + at_once)
             query = following[:, envs].transpose(0, 1)
-            line = torch.stack([first[:, envs], following[:, envs]], 1).flatten(0, 1).transpose(0, 1)
+            line = in_line(first[:, envs], following[:, envs])
             rows = torch.cat([self.rows[envs, :held], line], 1)
             results.append(compare(query, rows, self._seen(Places(*(part[envs] for part in places)), envs, held)))
         return torch.cat(results).transpose(0, 1)
@@ -169,9 +169,9 @@ class Places(NamedTuple):
     number: Tensor  # (N, 2T) how many rows of its episode came before
 
 
-def _in_line(first: Tensor, following: Tensor) -> Tensor:
-    """Two of (T, N) as one of (N, 2T), taking turns."""
-    return torch.stack([first, following], 1).flatten(0, 1).T
+def in_line(first: Tensor, following: Tensor) -> Tensor:
+    """Two of (T, N, ...) as one of (N, 2T, ...), taking turns."""
+    return torch.stack([first, following], 1).flatten(0, 1).transpose(0, 1)
 
 
 def episodes_over(batch: Transitions) -> Tensor:
@@ -224,10 +224,10 @@ class WindowMemory(nn.Module):
     def line(self, batch: Transitions, obs: Tensor, next_obs: Tensor) -> EpisodeLine:
         """The remembered rows and those of a block, (T, N, W) for observations and successors, in one line."""
         starts = episode_starts(batch, self.count > 0)
-        rows = torch.stack([obs, next_obs], 1).flatten(0, 1).transpose(0, 1)
+        rows = in_line(obs, next_obs)
         old = torch.arange(self.capacity, device=rows.device) >= self.capacity - self.count.unsqueeze(1)
-        live = torch.stack([starts, batch.valid], 1).flatten(0, 1).T
-        begins = torch.stack([starts, torch.zeros_like(starts)], 1).flatten(0, 1).T
+        live = in_line(starts, batch.valid)
+        begins = in_line(starts, torch.zeros_like(starts))
         episode = torch.cat([torch.zeros_like(old, dtype=torch.int64), begins.cumsum(1)], 1)
         return EpisodeLine(torch.cat([self.rows, rows], 1), torch.cat([old, live], 1), episode, self.capacity)
 

@@ -135,9 +135,7 @@ class Decoder(nn.Module):
     Without `squash` there is no sigmoid, for outputs that are not pixels.
     """
 
-    def __init__(
-        self, features: int, output_shape: tuple[int, int, int], act: Activation = "relu", *, squash: bool = True
-    ) -> None:
+    def __init__(self, features: int, output_shape: tuple[int, int, int], *, squash: bool = True) -> None:
         super().__init__()
         self.squash = squash
         channels, height, width = output_shape
@@ -146,29 +144,29 @@ class Decoder(nn.Module):
         if self.small:
             self.start = (64, height, width)
             layers: list[nn.Module] = [
-                nn.Conv2d(64, 32, 3, 1, 1), activation(act), nn.Conv2d(32, channels, 3, 1, 1)
+                nn.Conv2d(64, 32, 3, 1, 1), nn.ReLU(), nn.Conv2d(32, channels, 3, 1, 1)
             ]  # fmt: skip
         elif self.size == ICM_SIZE:
             self.start = (32, 3, 3)
             layers = [
                 nn.ConvTranspose2d(32, 32, 3, 2, 1, 1),
-                activation(act),
+                nn.ReLU(),
                 nn.ConvTranspose2d(32, 32, 3, 2, 1),
-                activation(act),
+                nn.ReLU(),
                 nn.ConvTranspose2d(32, 32, 3, 2, 1),
-                activation(act),
+                nn.ReLU(),
                 nn.ConvTranspose2d(32, channels, 3, 2, 1, 1),
             ]
         else:
             self.start = (64, *conv_sizes(height, width)[-1])
             layers = [
                 nn.ConvTranspose2d(64, 32, 3, 1),
-                activation(act, inplace=True),
+                nn.ReLU(inplace=True),
                 nn.ConvTranspose2d(32, 16, 4, 2),
-                activation(act, inplace=True),
+                nn.ReLU(inplace=True),
                 FoldedConvTranspose2d(16, channels, 8, 4),
             ]
-        self.project = nn.Sequential(nn.Linear(features, math.prod(self.start)), activation(act))
+        self.project = nn.Sequential(nn.Linear(features, math.prod(self.start)), nn.ReLU())
         self.body = nn.Sequential(*layers)
 
     def forward(self, features: Tensor) -> Tensor:
@@ -202,6 +200,22 @@ class Decoder(nn.Module):
         if self.small or image.device.type != "cpu":
             return image  # type: ignore[no-any-return]
         return image.contiguous(memory_format=torch.channels_last)  # type: ignore[no-any-return]
+
+
+@torch.no_grad()
+def follow_(slow: nn.Module, fast: nn.Module, decay: float) -> None:
+    """Each parameter of `slow` keeps the share `decay` of itself and takes the rest from `fast`."""
+    for behind, ahead in zip(slow.parameters(), fast.parameters(), strict=True):
+        behind.lerp_(ahead, 1 - decay)
+
+
+def orthogonal_(module: nn.Module, gain: float = math.sqrt(2)) -> None:
+    """Orthogonal weights and zero biases: random features keep the scale of their input, whatever the depth."""
+    for layer in module.modules():
+        if isinstance(layer, (nn.Linear, nn.Conv2d)):
+            nn.init.orthogonal_(layer.weight, gain)
+            assert layer.bias is not None
+            nn.init.zeros_(layer.bias)
 
 
 def conv_sizes(height: int, width: int) -> list[tuple[int, int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -11,16 +10,7 @@ from torch import Tensor, nn
 from lpm.core.spaces import Spaces
 from lpm.nn.experience import Experience, LeastSquares, Loss
 from lpm.nn.fused import Layer, linear_layers
-from lpm.nn.networks import Activation, Encoder, mlp
-
-
-def orthogonal_(module: nn.Module, gain: float = math.sqrt(2)) -> None:
-    """Orthogonal weights and zero biases: random features keep the scale of their input, whatever the depth."""
-    for layer in module.modules():
-        if isinstance(layer, (nn.Linear, nn.Conv2d)):
-            nn.init.orthogonal_(layer.weight, gain)
-            assert layer.bias is not None
-            nn.init.zeros_(layer.bias)
+from lpm.nn.networks import Activation, Encoder, mlp, orthogonal_
 
 
 def random_encoder(

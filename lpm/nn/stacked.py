@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from lpm.nn.networks import Activation, activation, expect_widths
+from lpm.nn.networks import expect_widths
 
 
 class StackedLinear(nn.Module):
@@ -44,13 +44,12 @@ class StackedForward(nn.Module):
         hidden: Sequence[int] = (512,),
         blocks: int = 0,
         members: int = 1,
-        act: Activation = "leaky_relu",
     ) -> None:
         super().__init__()
         if blocks and not hidden:
             raise ValueError(f"hidden: expected a layer for the {blocks} residual blocks to keep the width of, got ()")
         expect_widths(hidden)
-        self.act = activation(act, inplace=True)
+        self.act = nn.LeakyReLU(inplace=True)
         widths = [features, *hidden]
 
         def layer(inputs: int, outputs: int) -> StackedLinear:

@@ -22,8 +22,7 @@ class FusedForward:
     def __init__(self, model: StackedForward) -> None:
         self.layers = [*model.hidden, model.out]
         self.members = len(model.out.weight)
-        act = model.act
-        self.slope = act.negative_slope if isinstance(act, nn.LeakyReLU) else 0.0
+        self.slope = model.act.negative_slope
         for parameter in model.parameters():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
@@ -33,12 +32,8 @@ class FusedForward:
 
     @staticmethod
     def can(model: StackedForward) -> bool:
-        """Whether this model is of the kind: on the CPU, no residual blocks, a rectifier between its layers."""
-        return (
-            not len(model.blocks)
-            and isinstance(model.act, (nn.ReLU, nn.LeakyReLU))
-            and model.out.weight.device.type == "cpu"
-        )
+        """Whether this model is of the kind: on the CPU, no residual blocks."""
+        return not len(model.blocks) and model.out.weight.device.type == "cpu"
 
     @torch.no_grad()
     def forward(self, phi: Tensor, code: Tensor) -> Tensor:

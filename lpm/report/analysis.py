@@ -16,16 +16,14 @@ from numpy.typing import NDArray
 
 from lpm.experiments.evidence import Claim, Evidence, PaperNumber, Score
 from lpm.report import statistics
-from lpm.report.families import in_order
-from lpm.report.power import POWER, seeds_to_agree, seeds_to_decide
+from lpm.report.families import REFERENCES, in_order
+from lpm.report.power import LEVEL, POWER, seeds_to_agree, seeds_to_decide
 from lpm.report.statistics import Comparison, Estimate, Floats, Interval, Summary
 from lpm.report.text import count_of, signed_span, slug
 
 Verdict = Literal["reproduced", "not reproduced", "undecided", "no number"]
 ClaimVerdict = Literal["holds", "contradicted", "undecided", "not run"]
 
-LEVEL = 0.05
-"""A corrected p at or below this settles a claim."""
 WIDEST = 0.25
 """Half the width of the interval, as a share of the paper's number, above which agreement says too little."""
 POINTS = 120
@@ -81,6 +79,8 @@ class ClaimResult:
     """Holm-corrected p of the opposite claim."""
     needed: int | None = None
     """If undecided: seeds of each method that would decide it, by the observed difference; None if none would."""
+    enough: bool = False
+    """Whether there are as many seeds as could settle it, if they agreed."""
 
 
 @dataclass(frozen=True)
@@ -119,11 +119,12 @@ class ScoreTable:
     cells: Mapping[tuple[str, str], Cell]
     """(condition, method) to cell."""
     best: Mapping[str, float]
-    """Condition to the best mean."""
+    """Condition to the best mean, of references only if there is nothing else."""
 
     def is_best(self, condition: str, cell: Cell) -> bool:
-        """Whether there is something to be better than, and it is."""
-        return len(self.cells) > 1 and cell.summary.mean == self.best[condition]
+        """Whether it has the best mean of its condition; never a reference, nor in a table of one method."""
+        rivals = [method for method in self.methods if method not in REFERENCES]
+        return len(rivals) > 1 and cell.score.method in rivals and cell.summary.mean == self.best[condition]
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,12 @@ class Analysis:
         conditions = self.conditions(condition for condition, _ in cells)
         methods = {m: label for m, label in self.methods.items() if any((c, m) in cells for c in conditions)}
         pick = min if metric in self.evidence.lower_is_better else max
-        best = {c: pick(cell.summary.mean for (k, _), cell in cells.items() if k == c) for c in conditions}
+        best = {}
+        for condition in conditions:
+            means = {method: cell.summary.mean for (c, method), cell in cells.items() if c == condition}
+            best[condition] = pick(
+                [mean for method, mean in means.items() if method not in REFERENCES] or means.values()
+            )
         return ScoreTable(methods, conditions, cells, best)
 
     @property
@@ -266,12 +272,12 @@ def _claims(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> t
     results = []
     for claim, (a, b), pair in zip(evidence.claims, found, tests, strict=True):
         if pair is None or a is None or b is None:
-            missing = [evidence.methods.get(m, m) for m, c in ((claim.better, a), (claim.worse, b)) if c is None]
-            why = claim.untestable(evidence.scale) or f"no runs of {' and '.join(missing)}"
-            results.append(ClaimResult(claim, "not run", why))
+            missing = [m for m, c in ((claim.better, a), (claim.worse, b)) if c is None]
+            results.append(not_run(claim, evidence.scale, [evidence.methods.get(m, m) for m in missing]))
             continue
         p, reverse = next(forward), next(backward)
-        verdict, why = _claim_verdict(evidence, pair[0], p, reverse, count)
+        enough = evidence.scale != "smoke" and pair[0].smallest * count <= LEVEL
+        verdict, why = _claim_verdict(evidence, pair[0], p, reverse, enough)
         needed = None
         if verdict == "undecided" and evidence.scale != "smoke":
             needed, wanted = _needed(pair[0].difference, a, b, count)
@@ -289,16 +295,22 @@ def _claims(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> t
                 -pair[0].difference if claim.metric in evidence.lower_is_better else pair[0].difference,
                 reverse,
                 needed,
+                enough,
             )
         )
     return tuple(results)
+
+
+def not_run(claim: Claim, scale: str, missing: Iterable[str]) -> ClaimResult:
+    """A claim without a test: runs of this scale cannot be one, or there are none of these methods, by label."""
+    return ClaimResult(claim, "not run", claim.untestable(scale) or f"no runs of {' and '.join(missing)}")
 
 
 def _needed(difference: float, a: Cell, b: Cell, claims: int) -> tuple[int | None, str]:
     """Seeds of each method that would decide between two cells, and the same in words."""
     if a.summary.std is None or b.summary.std is None:
         return None, "one seed has no spread from which to say how many would do"
-    needed = seeds_to_decide(difference, a.summary.std, b.summary.std, claims, LEVEL)
+    needed = seeds_to_decide(difference, a.summary.std, b.summary.std, claims)
     if needed is None:
         return None, "at this difference no affordable number of seeds would decide it"
     # as many as there are would have done in four of five cases, and did not
@@ -320,7 +332,7 @@ def _both_ways(evidence: Evidence, claim: Claim, a: Cell, b: Cell, claims: int) 
 
 
 def _claim_verdict(
-    evidence: Evidence, test: Comparison, p: float, reverse: float, claims: int
+    evidence: Evidence, test: Comparison, p: float, reverse: float, enough: bool
 ) -> tuple[ClaimVerdict, str]:
     if evidence.scale == "smoke":
         return "undecided", "smoke scale: a test of the code, not of the paper"
@@ -328,7 +340,7 @@ def _claim_verdict(
         return "holds", "seeds agree more than chance would"
     if reverse <= LEVEL:
         return "contradicted", "the opposite holds"
-    if test.smallest * claims > LEVEL:
+    if not enough:
         return "undecided", "too few seeds to settle it, whatever their values"
     direction = "in the paper's direction" if test.difference > 0 else "not in the paper's direction"
     return "undecided", f"{direction}, but chance could do it"

@@ -14,8 +14,9 @@ import numpy as np
 from lpm.experiments.evidence import Heatmap
 from lpm.report.analysis import POINTS, THRESHOLDS, Analysis, Band, Cell, spread
 from lpm.report.families import RECOMMENDED, Look
-from lpm.report.ranking import Ranking, shown
+from lpm.report.ranking import Ranking
 from lpm.report.statistics import Floats
+from lpm.report.text import short_number
 
 KINDS = {
     "reproduced": "yes",
@@ -107,7 +108,7 @@ class Payload:
             ends = (None, None) if interval is None else (_round(interval.low), _round(interval.high))
             row = {"m": place.method, "mean": _round(reached.value), "lo": ends[0], "hi": ends[1], "seeds": []}
             count = ranking.only.seeds[place.method] if ranking.only else place.tasks
-            text = shown(reached.value) if ranking.only else f"{reached.value:.2f}"
+            text = short_number(reached.value) if ranking.only else f"{reached.value:.2f}"
             rows.append({**row, "paper": None, "std": None, "kind": "none", "count": count, "text": text})
         return self._chart({"alt": alt, "rows": rows, "bars": "mean" if ranking.only else "score"})
 

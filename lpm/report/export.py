@@ -13,7 +13,7 @@ from lpm.report.analysis import Analysis, Cell
 from lpm.report.charts import usable
 from lpm.report.families import looks
 from lpm.report.figures import draw_curves, draw_heatmaps, draw_scores, encoded
-from lpm.report.text import as_printed, decimals, markdown_table, plus_minus, slug, span
+from lpm.report.text import as_printed, markdown_table, plus_minus, slug, with_interval
 
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",
@@ -122,7 +122,8 @@ def latex_table(analysis: Analysis, metric: str) -> str:
     for method, label in table.methods.items():
         row = [latex(label)]
         for condition in table.conditions:
-            row += _latex_cells(table.cells.get((condition, method)), table.best[condition], paper)
+            cell = table.cells.get((condition, method))
+            row += _latex_cells(cell, cell is not None and table.is_best(condition, cell), paper)
         lines.append(" & ".join(row) + r" \\")
     seeds = sorted({cell.summary.n for cell in table.cells.values()})
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
@@ -159,20 +160,17 @@ def _markdown_cell(cell: Cell | None) -> str:
     if cell is None:
         return "–"
     summary, paper = cell.summary, cell.score.paper
-    places = decimals(summary.std, summary.mean)
-    shown = plus_minus(summary.mean, summary.std, places)
-    if summary.mean_interval is not None:
-        shown += f" [{span(summary.mean_interval, places)}]"
+    shown = with_interval(summary)
     if cell.score.diverged:
         shown += f" ({len(cell.score.diverged)} of {summary.n} diverged)"
     return shown + (f" (paper: {as_printed(paper.value, paper.std)}; {cell.verdict})" if paper else "")
 
 
-def _latex_cells(cell: Cell | None, best: float, paper: bool) -> list[str]:
+def _latex_cells(cell: Cell | None, best: bool, paper: bool) -> list[str]:
     if cell is None:
         return ["--"] * (2 if paper else 1)
-    ours = latex(plus_minus(cell.summary.mean, cell.summary.std, decimals(cell.summary.std, cell.summary.mean)))
-    shown = [rf"\textbf{{{ours}}}" if cell.summary.mean == best else ours]
+    ours = latex(plus_minus(cell.summary))
+    shown = [rf"\textbf{{{ours}}}" if best else ours]
     if paper:
         number = cell.score.paper
         shown.append("--" if number is None else latex(as_printed(number.value, number.std)))

@@ -12,6 +12,8 @@ RECOMMENDED = "lgn"
 """First in legends and tables, in the strongest colour, with the thickest line."""
 PAPER = "lpm"
 """The paper's own method: always among those in focus."""
+REFERENCES = ("oracle",)
+"""Methods that know what a bonus cannot: shown in tables, never ranked or called the best."""
 
 
 @dataclass(frozen=True)
@@ -27,15 +29,15 @@ class Family:
 
 
 FAMILIES: Mapping[str, Family] = {
-    "recommended": Family("learnability-gated novelty", "#d4290b", "#ff7350", ("lgn",)),
+    "recommended": Family("learnability-gated novelty", "#d4290b", "#ff7350", ("lgn", "lgn_lifelong")),
     "progress": Family("learning progress", "#0b5fc0", "#68adff", ("lpm", "lpm-slow", "lpm_slow", "lpm-anchored",
                        "lpm_anchored", "pointwise", "curiosity_critic", "lpm_release", "gamma_progress")),
     "novelty": Family("novelty", "#00805a", "#3fcf9f", ("rnd", "etd", "eme", "ngu", "noveld", "count",
                       "episodic_count", "e3b", "re3", "ride", "deir")),
     "error": Family("prediction error", "#8a3ab3", "#d19bf2", ("idf", "icm", "forward_error", "ama",
                     "byol_hindsight")),
-    "disagreement": Family("disagreement and information gain", "#9a6a00", "#ecbb45", ("ensemble", "vime",
-                           "information_gain", "lbs", "cig")),
+    "disagreement": Family("disagreement and information gain", "#9a6a00", "#ecbb45", ("ensemble", "bayes_gain",
+                           "lbs", "cig")),
     "floor": Family("no bonus", "#59626b", "#aab5c0", ("none", "random", "oracle")),
     "other": Family("other", "#0a7d8c", "#4cc8d8", ()),
 }  # fmt: skip
@@ -77,12 +79,12 @@ def family_of(method: str) -> str:
 
 
 def in_order(methods: Iterable[str]) -> list[str]:
-    """As given, the recommended one and its variants first.
+    """As given, the recommended one first, then its variants.
 
-    >>> in_order(["lpm", "rnd", "lgn"])
-    ['lgn', 'lpm', 'rnd']
+    >>> in_order(["lpm", "lgn_lifelong", "rnd", "lgn"])
+    ['lgn', 'lgn_lifelong', 'lpm', 'rnd']
     """
-    return sorted(methods, key=lambda method: family_of(method) != "recommended")
+    return sorted(methods, key=lambda method: (method != RECOMMENDED, family_of(method) != "recommended"))
 
 
 def looks(methods: Iterable[str]) -> dict[str, Look]:

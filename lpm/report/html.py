@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from lpm import __version__
+from lpm.experiments.evidence import size_of
 from lpm.files import write_atomic
 from lpm.report.analysis import CLAIM_RULE, POINTS, VERDICT_RULE, Analysis
 from lpm.report.charts import KINDS, Payload, log_range, shrink, usable
@@ -21,7 +22,7 @@ from lpm.report.families import FAMILIES, colours_css, family_of, looks
 from lpm.report.ranking import RULE, RULE_OF_ONE, in_focus, rank, reasons
 from lpm.report.tables import chart, chip, claims, fold, framed, heads, overall, panes, ranked, scores, table_cell
 from lpm.report.text import count_of, decimals, flatten, number
-from lpm.report.verdicts import claims_once, numbers_once
+from lpm.report.verdicts import CLAIM_VERDICTS, NUMBER_VERDICTS, claims_once, numbers_once
 
 TITLE = "Does the bonus survive the noise?"
 LEAD = (
@@ -37,7 +38,7 @@ FRAME_BYTES = 1_500_000
 """Frames of all experiments beyond this are left out, and the page says so."""
 
 
-def page(analyses: Sequence[Analysis], warnings: Sequence[str] = (), title: str = TITLE) -> str:
+def page(analyses: Sequence[Analysis], warnings: Sequence[str] = ()) -> str:
     """The whole page as HTML."""
     curves = sum(len(analysis.bands) for analysis in analyses)
     payload = Payload(points=max(20, min(POINTS, PAGE_POINTS // max(curves, 1))))
@@ -46,9 +47,9 @@ def page(analyses: Sequence[Analysis], warnings: Sequence[str] = (), title: str 
     paper = not analyses or any(a.verdicts or a.claims for a in analyses)
     second = _summary(analyses, warnings) if paper else _warnings(warnings, "about the files")
     places = {**({"ranking": "Ranking"} if first else {}), **({"summary": "The paper"} if paper else {})}
-    places |= {a.name: a.evidence.name for a in analyses}
+    places |= _titles(analyses)
     methods = [method for analysis in analyses for method in analysis.methods]
-    return document(title, LEAD if paper else OWN_LEAD, places, f"{first}{second}{sections}", payload, methods)
+    return document(TITLE, LEAD if paper else OWN_LEAD, places, f"{first}{second}{sections}", payload, methods)
 
 
 def document(
@@ -98,13 +99,22 @@ def _asset(name: str) -> str:
     return (resources.files("lpm.report") / "assets" / name).read_text(encoding="utf-8")
 
 
+def _titles(analyses: Sequence[Analysis]) -> dict[str, str]:
+    """Section to the name of its experiment, with the scale where there are several of one experiment."""
+    times = Counter(a.evidence.name for a in analyses)
+    return {
+        a.name: f"{a.evidence.name} ({a.evidence.scale})" if times[a.evidence.name] > 1 else a.evidence.name
+        for a in analyses
+    }
+
+
 # ---- the ranking ------------------------------------------------------------------------------------------------
 def _ranking(analyses: Sequence[Analysis], payload: Payload) -> str:
     """Who leads over all experiments: a sentence, a picture, a table; nothing if nothing can be compared."""
     ranking = rank(analyses)
     if ranking is None:
         return ""
-    titles = {a.name: a.evidence.name for a in analyses}
+    titles = _titles(analyses)
     payload.labels["ranking"] = {place.method: place.label for place in ranking.places}
     payload.focus["ranking"] = [place.method for place in ranking.places]
     present = dict.fromkeys(family_of(place.method) for place in ranking.places)
@@ -135,12 +145,12 @@ def _summary(analyses: Sequence[Analysis], warnings: Sequence[str]) -> str:
     claimed = Counter[str](result.verdict for _, result in claims_once(analyses).values())
     runs = sum(cell.summary.n for a in analyses for cell in a.cells.values())
     tiles = (
-        _tile("of the paper's numbers reproduced", numbers, ("reproduced", "not reproduced", "undecided"))
-        + _tile("of the paper's claims hold", claimed, ("holds", "contradicted", "undecided", "not run"))
+        _tile("of the paper's numbers reproduced", numbers, NUMBER_VERDICTS)
+        + _tile("of the paper's claims hold", claimed, list(CLAIM_VERDICTS))
         + f'<div class="tile"><b>{len(analyses)}</b>experiment{"s" if len(analyses) != 1 else ""}'
         f'<div class="soft">{runs:,} scores of single runs</div></div>'
     )
-    smaller = sorted({a.evidence.scale for a in analyses} - {"paper", ""})
+    smaller = sorted({a.evidence.scale for a in analyses} - {"paper", ""}, key=size_of)
     caveat = (
         f"<p>Runs at the {' and '.join(map(escape, smaller))} scale have smaller budgets than the paper's. A number "
         "that differs there may differ because of the budget; each experiment says how large its runs are.</p>"
@@ -153,7 +163,7 @@ def _summary(analyses: Sequence[Analysis], warnings: Sequence[str]) -> str:
         f"{_warnings(warnings, 'about the files')}"
         f"{framed('summary', head, ''.join(map(_summary_row, analyses)))}"
         "<details><summary>How the verdicts are reached</summary>"
-        "<p>What was run at several scales counts once here, at the largest.</p>"
+        "<p>What was run at several scales counts once here, at the largest that has enough seeds.</p>"
         f"<p>{escape(VERDICT_RULE)}</p><p>{escape(CLAIM_RULE)}</p>"
         "<p>P(better) is the probability that a run of the first method scores better than a run of the second, a tie "
         "counting half. The interquartile mean (IQM) leaves out the lowest and the highest quarter of the runs. "
@@ -238,15 +248,13 @@ def section(analysis: Analysis, payload: Payload) -> str:
 def _best(analysis: Analysis) -> str:
     """The best method of every condition, by the first metric."""
     metric, label = next(iter(analysis.metrics("scores").items()), ("", ""))
-    table = analysis.table(metric)
-    if len(table.methods) < 2:
-        return ""
-    found = []
+    table, found = analysis.table(metric), []
     for condition, name in table.conditions.items():
         best = [table.methods[m] for (c, m), cell in table.cells.items() if c == condition and table.is_best(c, cell)]
-        shown = number(table.best[condition], decimals(None, table.best[condition]))
-        found.append(f"{name}: {' and '.join(best)} ({shown})" if name else f"{' and '.join(best)} ({shown})")
-    return f'<p class="verdict">Best in {escape(label)}: {escape("; ".join(found))}.</p>'
+        if best:
+            shown = number(table.best[condition], decimals(None, table.best[condition]))
+            found.append(f"{name}: {' and '.join(best)} ({shown})" if name else f"{' and '.join(best)} ({shown})")
+    return f'<p class="verdict">Best in {escape(label)}: {escape("; ".join(found))}.</p>' if found else ""
 
 
 def _legend(methods: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lpm.experiments.evidence import Evidence
+from lpm.experiments.evidence import Evidence, size_of
 from lpm.experiments.experiment import EXPERIMENTS, Experiment, load_experiment
 from lpm.experiments.methods import parse_method
 from lpm.report.analysis import Analysis, analyse
@@ -31,11 +31,6 @@ class Pages:
     figures: tuple[Path, ...] = ()
     """Exported figures and tables."""
 
-    @property
-    def evidence(self) -> tuple[Evidence, ...]:
-        """Of every experiment on the page."""
-        return tuple(analysis.evidence for analysis in self.analyses)
-
 
 def write_pages(
     folders: Sequence[Path],
@@ -53,7 +48,7 @@ def write_pages(
     warnings = [*(f"failed: {failure}" for failure in failures), *found.warnings]
     order = list(EXPERIMENTS)
     analyses = []
-    for group in sorted(found.groups, key=lambda g: (order.index(g.experiment), g.scale)):
+    for group in sorted(found.groups, key=lambda g: (order.index(g.experiment), size_of(g.scale))):
         try:
             analyses.append(analyse(_evidence(group)))
         except UNUSABLE as problem:
@@ -92,7 +87,9 @@ def _evidence(group: Group) -> Evidence:
             raise
         group.runs = usable
         evidence = experiment.evidence(group.results)
-    return replace(evidence, warnings=(*evidence.warnings, *group.warnings))
+    # of all methods: a claim names one without runs by its label too
+    labels = {name: method.label for name, method in experiment.methods.items()}
+    return replace(evidence, methods=labels, warnings=(*evidence.warnings, *group.warnings))
 
 
 def _names_its_bonus(settings: Mapping[str, Any]) -> bool:

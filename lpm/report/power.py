@@ -12,13 +12,12 @@ from statistics import NormalDist
 POWER = 0.8
 """How surely a difference as large as the observed one should be found."""
 LEVEL = 0.05
+"""A corrected p at or below this settles a claim."""
 MOST = 10_000
 """More seeds than this are as good as none that would do."""
 
 
-def seeds_to_decide(
-    difference: float, std_a: float, std_b: float, claims: int = 1, level: float = LEVEL, power: float = POWER
-) -> int | None:
+def seeds_to_decide(difference: float, std_a: float, std_b: float, claims: int = 1) -> int | None:
     """Seeds of each of two methods with which a one-sided test finds this difference; None if none would do.
 
     Welch's two-sample test by its normal approximation, n = (z(1 − level/claims) + z(power))² (s_a² + s_b²) / d²: each
@@ -32,30 +31,14 @@ def seeds_to_decide(
     """
     if difference == 0 or not all(map(math.isfinite, (difference, std_a, std_b))):
         return None
-    reach = NormalDist().inv_cdf(1 - level / claims) + NormalDist().inv_cdf(power)
+    reach = NormalDist().inv_cdf(1 - LEVEL / claims) + NormalDist().inv_cdf(POWER)
     needed = max(2, math.ceil(reach**2 * (std_a**2 + std_b**2) / difference**2 - 1e-9))
-    while needed <= MOST and math.comb(2 * min(needed, 30), min(needed, 30)) * level < claims:
+    while needed <= MOST and math.comb(2 * min(needed, 30), min(needed, 30)) * LEVEL < claims:
         needed += 1
     return needed if needed <= MOST else None
 
 
-def power_with(
-    seeds: int, difference: float, std_a: float, std_b: float, claims: int = 1, level: float = LEVEL
-) -> float:
-    """How surely that many seeds of each would find a true difference of this size.
-
-    >>> round(power_with(13, 1.0, 1.0, 1.0), 2), power_with(5, 1.0, 0.0, 0.0)
-    (0.82, 1.0)
-    """
-    error = math.sqrt((std_a**2 + std_b**2) / seeds)
-    if error == 0:
-        return 1.0 if difference else level / claims
-    return NormalDist().cdf(abs(difference) / error - NormalDist().inv_cdf(1 - level / claims))
-
-
-def seeds_to_agree(
-    half_width: float, std: float, paper_std: float | None, paper_seeds: int | None, level: float = LEVEL
-) -> int | None:
+def seeds_to_agree(half_width: float, std: float, paper_std: float | None, paper_seeds: int | None) -> int | None:
     """Seeds with which the interval of ours − the paper's is at most this wide to either side; None if none would do.
 
     The paper's mean has an error of its own, which no seed of ours makes smaller.
@@ -64,7 +47,7 @@ def seeds_to_agree(
     (16, True)
     """
     theirs = paper_std**2 / paper_seeds if paper_std is not None and paper_seeds else 0.0
-    left = (half_width / NormalDist().inv_cdf(1 - level / 2)) ** 2 - theirs
+    left = (half_width / NormalDist().inv_cdf(1 - LEVEL / 2)) ** 2 - theirs
     if left <= 0 or not math.isfinite(std):
         return None
     needed = max(2, math.ceil(std**2 / left))

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lpm.experiments.evidence import size_of
 from lpm.report.analysis import Analysis
-from lpm.report.families import PAPER, RECOMMENDED, family_of
+from lpm.report.families import PAPER, RECOMMENDED, REFERENCES, family_of
 from lpm.report.statistics import Estimate, Floats, Interval
-from lpm.report.text import count_of, number
+from lpm.report.text import count_of, short_number
 
 NOT_RANKED: Mapping[str, str] = {
     "mnist": "measures bonuses, not agents",
@@ -20,8 +21,6 @@ NOT_RANKED: Mapping[str, str] = {
     "lgn-features": "compares settings of one method",
 }
 """Experiments that do not say how well a method explores, and why."""
-REFERENCES = ("oracle",)
-"""Methods that know what a bonus cannot: shown in tables, never ranked."""
 RESAMPLES = 2_000
 MOST_IN_FOCUS = 5
 ENOUGH_SEEDS = 5
@@ -31,8 +30,8 @@ RULE = (
     "A task is an experiment in one of its conditions, judged by the experiment's first metric. In each task the means "
     "over seeds are scaled so that the worst method is 0 and the best is 1. A method's score is the mean of that over "
     "the tasks it was run in; its rank is averaged likewise. Only methods that were run in at least half of the tasks "
-    "are ranked. Of several scales of one experiment the one with most methods counts. Intervals: seeds are drawn anew "
-    "within every task, 2,000 times, and everything is computed again."
+    "are ranked. Of several scales of one experiment the one with most methods counts, of equals the largest. "
+    "Intervals: seeds are drawn anew within every task, 2,000 times, and everything is computed again."
 )
 RULE_OF_ONE = "Ordered by the mean over seeds. Intervals: seeds are drawn anew, 2,000 times."
 
@@ -100,7 +99,7 @@ class Ranking:
             one, other = f"{first.score.value:.2f} of 1 over {len(self.tasks)} tasks", f"{second.score.value:.2f}"
             lead = f"{first.label} leads: {one}, best in {first.wins} of {first.tasks}."
         else:
-            one, other = (shown(self.only.means[place.method].value) for place in (first, second))
+            one, other = (short_number(self.only.means[place.method].value) for place in (first, second))
             lead = f"{first.label} leads: {self.only.metric} {one}."
         seeds = min(task.seeds.get(place.method, ENOUGH_SEEDS) for task in self.tasks for place in (first, second))
         if seeds < ENOUGH_SEEDS:
@@ -110,11 +109,6 @@ class Ranking:
             f"{lead} It is {how} ahead of the second, {second.label} ({other}): "
             f"in {100 * self.sure:.0f} % of the resamples."
         )
-
-
-def shown(mean: float) -> str:
-    """A mean with as many digits as a list of means needs."""
-    return number(mean, 0 if abs(mean) >= 100 else 1 if abs(mean) >= 10 else 2 if abs(mean) >= 1 else 3)
 
 
 def rank(analyses: Sequence[Analysis]) -> Ranking | None:
@@ -145,7 +139,7 @@ def in_words(ranking: Ranking) -> list[str]:
     labels, lines = {place.method: place.label for place in ranking.places}, []
     for task in ranking.tasks:
         order = sorted((m for m in labels if m in task.scaled), key=lambda m: -task.scaled[m])
-        places = (f"{i}. {labels[m]} {shown(task.means[m].value)}" for i, m in enumerate(order, 1))
+        places = (f"{i}. {labels[m]} {short_number(task.means[m].value)}" for i, m in enumerate(order, 1))
         lines.append(f"{task.label}, {task.metric}: {', '.join(places)}.")
         worse = [labels[m] for m in order[order.index("none") + 1 :]] if "none" in order else []
         if worse:
@@ -169,16 +163,15 @@ def why_not(analysis: Analysis) -> str:
 def reasons(analyses: Sequence[Analysis]) -> list[str]:
     """Why each is not ranked, empty for those that are: one scale of an experiment stands for it."""
     found = [why_not(analysis) for analysis in analyses]
-    chosen: dict[str, tuple[int, int]] = {}
-    for place, (analysis, reason) in enumerate(zip(analyses, found, strict=True)):
-        methods = len(analysis.table(next(iter(analysis.evidence.metrics), "")).methods)
-        # of equal ones the later: `lpm.report.pages` gives desk, long, paper in this order
-        if not reason and methods >= chosen.get(analysis.evidence.name, (0, 0))[0]:
-            chosen[analysis.evidence.name] = methods, place
-    for place, analysis in enumerate(analyses):
-        if not found[place] and chosen[analysis.evidence.name][1] != place:
-            other = analyses[chosen[analysis.evidence.name][1]].evidence.scale
-            found[place] = f"at the {analysis.evidence.scale} scale: the {other} scale has more methods"
+    methods = [len(a.table(next(iter(a.evidence.metrics), "")).methods) for a in analyses]
+    scales = [a.evidence.scale for a in analyses]
+    for name in {a.evidence.name for a in analyses}:
+        places = [i for i, a in enumerate(analyses) if a.evidence.name == name and not found[i]]
+        best = max(places, key=lambda i: (methods[i], size_of(scales[i])), default=0)
+        for i in places:
+            if i != best:
+                more = "more methods" if methods[best] > methods[i] else "as many methods and a larger budget"
+                found[i] = f"at the {scales[i]} scale: the {scales[best]} scale has {more}"
     return found
 
 

@@ -20,6 +20,10 @@ Statistic = Literal["mean", "iqm"]
 
 RESAMPLES = 10_000
 """Bootstrap resamples and Monte Carlo permutations."""
+BAND_RESAMPLES = 1_000
+"""Of a curve or profile, which has a number at many places."""
+COVERAGE = 0.95
+"""Of every interval."""
 EXACT_LIMIT = 1 << 16
 """A permutation test with at most this many arrangements looks at all of them."""
 
@@ -100,7 +104,7 @@ def _iqm_rows(values: Floats) -> Floats:
     return trimmed
 
 
-def summarise(values: ArrayLike, rng: np.random.Generator, resamples: int = RESAMPLES) -> Summary:
+def summarise(values: ArrayLike, rng: np.random.Generator) -> Summary:
     """Mean, standard deviation, IQM and the 95 % intervals of one cell."""
     vector = numbers(values)
     return Summary(
@@ -108,33 +112,27 @@ def summarise(values: ArrayLike, rng: np.random.Generator, resamples: int = RESA
         mean=float(vector.mean()),
         std=float(vector.std(ddof=1)) if vector.size > 1 else None,
         iqm=iqm(vector),
-        mean_interval=bootstrap_interval([vector], "mean", rng, resamples),
-        iqm_interval=bootstrap_interval([vector], "iqm", rng, resamples),
+        mean_interval=bootstrap_interval([vector], "mean", rng),
+        iqm_interval=bootstrap_interval([vector], "iqm", rng),
     )
 
 
 def bootstrap_interval(
-    strata: Sequence[ArrayLike],
-    statistic: Statistic,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
+    strata: Sequence[ArrayLike], statistic: Statistic, rng: np.random.Generator, resamples: int = RESAMPLES
 ) -> Interval | None:
     """Percentile interval of a statistic of all strata's values together; None if a stratum has one seed."""
     vectors = _strata(strata)
     if min(v.size for v in vectors) < 2:
         return None
     drawn = np.concatenate([_resampled(v, rng, resamples) for v in vectors], axis=1)
-    return _percentiles(drawn.mean(axis=1) if statistic == "mean" else _iqm_rows(drawn), level)
+    return _percentiles(drawn.mean(axis=1) if statistic == "mean" else _iqm_rows(drawn))
 
 
-def aggregate(
-    strata: Sequence[ArrayLike], statistic: Statistic, rng: np.random.Generator, resamples: int = RESAMPLES
-) -> Estimate:
+def aggregate(strata: Sequence[ArrayLike], statistic: Statistic, rng: np.random.Generator) -> Estimate:
     """A statistic of all strata's values together, with its stratified bootstrap interval."""
     together = np.concatenate(_strata(strata))
     value = float(together.mean()) if statistic == "mean" else iqm(together)
-    return Estimate(value, bootstrap_interval(strata, statistic, rng, resamples))
+    return Estimate(value, bootstrap_interval(strata, statistic, rng))
 
 
 def _strata(strata: Sequence[ArrayLike]) -> list[Floats]:
@@ -147,12 +145,12 @@ def _resampled(vector: Floats, rng: np.random.Generator, resamples: int) -> Floa
     return vector[rng.integers(vector.size, size=(resamples, vector.size))]
 
 
-def _percentiles(draws: Floats, level: float) -> Interval:
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+def _percentiles(draws: Floats) -> Interval:
+    low, high = np.quantile(draws, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
     return Interval(float(low), float(high))
 
 
-def curve_band(runs: ArrayLike, rng: np.random.Generator, resamples: int = 1_000) -> tuple[Floats, Floats, Floats]:
+def curve_band(runs: ArrayLike, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
     """Mean over seeds at every step with its pointwise 95 % bootstrap band; `runs` is (seeds, steps).
 
     One seed has no band: its low and high are NaN. So is everything at a step where a seed has no value yet (NaN).
@@ -168,13 +166,13 @@ def curve_band(runs: ArrayLike, rng: np.random.Generator, resamples: int = 1_000
         none = np.full_like(mean, np.nan)
         return mean, none, none.copy()
     # A seed is drawn with its whole curve: one set of weights for all steps.
-    weights = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples) / seeds
+    weights = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=BAND_RESAMPLES) / seeds
     low, high = np.quantile(weights @ values, [0.025, 0.975], axis=0)
     return mean, low, high
 
 
 def probability_of_improvement(
-    ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike], rng: np.random.Generator, resamples: int = RESAMPLES
+    ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike], rng: np.random.Generator
 ) -> Estimate:
     """How often a run of A beats a run of B on the same task; a tie counts half. Mean over the tasks.
 
@@ -185,8 +183,8 @@ def probability_of_improvement(
     value = float(np.mean([_wins(a[None], b[None])[0] for a, b in pairs]))
     if min(min(a.size, b.size) for a, b in pairs) < 2:
         return Estimate(value, None)
-    draws = [_wins(_resampled(a, rng, resamples), _resampled(b, rng, resamples)) for a, b in pairs]
-    return Estimate(value, _percentiles(np.mean(draws, axis=0), 0.95))
+    draws = [_wins(_resampled(a, rng, RESAMPLES), _resampled(b, rng, RESAMPLES)) for a, b in pairs]
+    return Estimate(value, _percentiles(np.mean(draws, axis=0)))
 
 
 def _wins(a: Floats, b: Floats) -> Floats:
@@ -195,7 +193,7 @@ def _wins(a: Floats, b: Floats) -> Floats:
 
 
 def performance_profile(
-    strata: Sequence[ArrayLike], thresholds: ArrayLike, rng: np.random.Generator, resamples: int = 1_000
+    strata: Sequence[ArrayLike], thresholds: ArrayLike, rng: np.random.Generator, resamples: int = BAND_RESAMPLES
 ) -> tuple[Floats, Floats, Floats]:
     """Share of runs that score above each threshold, with a pointwise 95 % band (NaN if a stratum has one seed)."""
     vectors, tau = _strata(strata), numbers(thresholds, "thresholds")
@@ -213,11 +211,7 @@ def _share_above(rows: Floats, tau: Floats) -> Floats:
 
 
 def permutation_test(
-    ours: Mapping[int, float],
-    theirs: Mapping[int, float],
-    rng: np.random.Generator,
-    paired: bool = True,
-    resamples: int = RESAMPLES,
+    ours: Mapping[int, float], theirs: Mapping[int, float], rng: np.random.Generator, paired: bool = True
 ) -> Comparison:
     """One-sided test of "A scores higher than B"; both map seed to score.
 
@@ -236,21 +230,21 @@ def permutation_test(
         if exact:
             signs = 1 - 2 * ((np.arange(count)[:, None] >> np.arange(a.size)) & 1)
         else:
-            signs = rng.choice((-1, 1), size=(resamples, a.size))
+            signs = rng.choice((-1, 1), size=(RESAMPLES, a.size))
         chance = (signs * differences).mean(axis=1)
     else:
         together = np.concatenate([a, b])
         if exact:
             chosen = np.array(list(combinations(range(together.size), a.size)))
         else:
-            chosen = np.argsort(rng.random((resamples, together.size)), axis=1)[:, : a.size]
+            chosen = np.argsort(rng.random((RESAMPLES, together.size)), axis=1)[:, : a.size]
         sums = together[chosen].sum(axis=1)
         chance = sums / a.size - (together.sum() - sums) / b.size
     # Equal arrangements differ in the last bits; they count as equal.
     slack = 1e-12 * max(1e-300, float(np.abs(a).max()), float(np.abs(b).max()))
     hits = int((chance >= observed - slack).sum())
-    p = hits / count if exact else (hits + 1) / (resamples + 1)
-    return Comparison(observed, p, paired, exact, 1 / count if exact else 1 / (resamples + 1))
+    p = hits / count if exact else (hits + 1) / (RESAMPLES + 1)
+    return Comparison(observed, p, paired, exact, 1 / count if exact else 1 / (RESAMPLES + 1))
 
 
 def arrangements(a: int, b: int, paired: bool) -> int:
@@ -275,7 +269,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def difference_interval(
-    values: ArrayLike, mean: float, std: float | None = None, n: int | None = None, level: float = 0.95
+    values: ArrayLike, mean: float, std: float | None = None, n: int | None = None
 ) -> Interval | None:
     """Welch's interval of (mean of `values`) - `mean`, where `mean` comes with its own std over n runs.
 
@@ -294,5 +288,5 @@ def difference_interval(
     if ours + theirs == 0:
         return Interval(difference, difference)
     freedom = (ours + theirs) ** 2 / (ours**2 / (vector.size - 1) + (theirs**2 / (runs - 1) if theirs else 0.0))
-    half = float(stats.t.ppf((1 + level) / 2, freedom)) * math.sqrt(ours + theirs)
+    half = float(stats.t.ppf((1 + COVERAGE) / 2, freedom)) * math.sqrt(ours + theirs)
     return Interval(difference - half, difference + half)

@@ -7,9 +7,9 @@ from html import escape
 
 from lpm.report.analysis import Analysis, Cell, ClaimResult
 from lpm.report.charts import KINDS, Payload
-from lpm.report.ranking import Ranking, shown
+from lpm.report.ranking import Ranking
 from lpm.report.statistics import Estimate
-from lpm.report.text import as_printed, count_of, decimals, number, p_value, plus_minus, span
+from lpm.report.text import as_printed, count_of, decimals, number, p_value, plus_minus, short_number, span
 
 MOST_ROWS = 20
 """Of a table that is open from the start, and so is printed."""
@@ -104,7 +104,7 @@ def _task_cell(label: str, mean: Estimate | None, scaled: float) -> str:
     if mean is None:
         return table_cell(label, '<span class="soft">–</span>')
     shade = f'<span class="shade{" top" if scaled == 1 else ""}" style="--share:{round(100 * scaled)}%">'
-    return table_cell(label, f"<span>{shade}{shown(mean.value)}</span></span>")
+    return table_cell(label, f"<span>{shade}{short_number(mean.value)}</span></span>")
 
 
 def claims(analysis: Analysis) -> str:
@@ -206,7 +206,7 @@ def _ours(cell: Cell) -> str:
     diverged = f" · {len(cell.score.diverged)} diverged" if cell.score.diverged else ""
     return (
         f'<span title="interquartile mean {number(summary.iqm, places)}{iqm_interval}">'
-        f'<span class="mean">{plus_minus(summary.mean, summary.std, places)}</span>'
+        f'<span class="mean">{plus_minus(summary)}</span>'
         f"<small>{interval} · {count_of(summary.n, 'seed')}{diverged}</small></span>"
     )
 

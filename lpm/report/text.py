@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from lpm.report.statistics import Interval
+from lpm.report.statistics import Interval, Summary
 
 
 def decimals(spread: float | None, value: float) -> int:
@@ -36,9 +36,28 @@ def number(value: float, places: int = 2) -> str:
     return text.replace("-", "−", 1)
 
 
-def plus_minus(mean: float, std: float | None, places: int) -> str:
-    """Mean ± std, or the mean alone."""
-    return number(mean, places) if std is None else f"{number(mean, places)} ± {number(std, places)}"
+def short_number(value: float) -> str:
+    """A number with as many digits as a list of means needs.
+
+    >>> short_number(1347.63), short_number(67.04), short_number(0.5)
+    ('1,348', '67.0', '0.500')
+    """
+    size = abs(value)
+    return number(value, 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3)
+
+
+def plus_minus(summary: Summary) -> str:
+    """Mean ± std; of one seed the mean alone."""
+    places = decimals(summary.std, summary.mean)
+    mean = number(summary.mean, places)
+    return mean if summary.std is None else f"{mean} ± {number(summary.std, places)}"
+
+
+def with_interval(summary: Summary) -> str:
+    """Mean ± std [95 % interval of the mean]; of one seed the mean alone."""
+    interval = summary.mean_interval
+    shown = f" [{span(interval, decimals(summary.std, summary.mean))}]" if interval is not None else ""
+    return plus_minus(summary) + shown
 
 
 def as_printed(mean: float, std: float | None) -> str:

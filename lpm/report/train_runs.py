@@ -141,15 +141,9 @@ def _method_names(configs: Sequence[RunConfig]) -> list[str]:
 
 
 def _settings(config: RunConfig) -> dict[str, Any]:
-    tables = config.to_dict()
     ignored = {"seed", "steps", "log_every", "threads", "device", "env_id", "bonus"}
-    flat = {key: value for key, value in tables.pop("run").items() if key not in ignored}
-    tables.pop("env")
-    for name, table in tables.items():
-        for key, value in table.items():
-            inner = value.items() if isinstance(value, dict) else (("", value),)
-            flat |= {f"{name}.{key}{'.' if k else ''}{k}": v for k, v in inner}
-    return flat
+    flat = {key.removeprefix("run."): value for key, value in config.flat().items() if not key.startswith("env.")}
+    return {key: value for key, value in flat.items() if key not in ignored}
 
 
 def _common(tables: Sequence[dict[str, Any]]) -> dict[str, Any]:

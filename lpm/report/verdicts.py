@@ -1,24 +1,29 @@
 """What reproduces and what does not: every claim and number of the paper once, and what would decide those left open.
 
-An experiment may have been run at several scales. Each claim and each number is judged at the largest one at which it
-was run; smaller ones stay in the tables of their own experiment.
+An experiment may have been run at several scales. Each claim is judged at the largest one that has as many seeds as
+could settle it, each number at the largest at which it was run; other scales stay in the tables of their own.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from lpm.experiments.evidence import Claim
+from lpm.experiments.evidence import Claim, size_of
 from lpm.experiments.experiment import EXPERIMENTS, Experiment, load_experiment
 from lpm.experiments.training import TrainingExperiment
-from lpm.report.analysis import Analysis, Cell, ClaimResult
+from lpm.report.analysis import Analysis, Cell, ClaimResult, not_run
 from lpm.report.text import count_of, decimals, markdown_table, number, p_value
 
-SCALES = ("smoke", "", "desk", "long", "paper")
-"""From the smallest budget to the largest; runs of `lpm train` have none."""
-ORDER = ("holds", "contradicted", "undecided", "not run")
+CLAIM_VERDICTS = {
+    "holds": "hold",
+    "contradicted": "are contradicted",
+    "undecided": "are undecided",
+    "not run": "were not run",
+}
+"""In the order in which they are told, each with what is said of several claims."""
+NUMBER_VERDICTS = ("reproduced", "not reproduced", "undecided")
 RATES = {"atari": ("overhead", "atari"), "montezuma": ("overhead", "atari")}
 """Experiments whose paper size has another network than their desk size, and where its speed was measured."""
 
@@ -40,19 +45,24 @@ class Judged:
     """What would decide it, in words; empty if it is decided."""
 
 
-def size_of(analysis: Analysis) -> int:
-    """Place of an analysis's scale in the order of budgets."""
-    scale = analysis.evidence.scale
-    return SCALES.index(scale) if scale in SCALES else 1
+def _size(analysis: Analysis) -> int:
+    return size_of(analysis.evidence.scale)
 
 
 def claims_once(analyses: Iterable[Analysis]) -> dict[tuple[str, Claim], tuple[Analysis, ClaimResult]]:
-    """(experiment, claim) to its result at the largest scale at which it was run, or not run at any."""
+    """(experiment, claim) to its result at the largest scale with enough seeds, else at the largest, else not run.
+
+    Which scale it is depends on counts of seeds, never on scores.
+    """
+
+    def rank(result: ClaimResult) -> tuple[bool, bool]:
+        return result.verdict != "not run", result.enough
+
     found: dict[tuple[str, Claim], tuple[Analysis, ClaimResult]] = {}
-    for analysis in sorted(analyses, key=size_of):
+    for analysis in sorted(analyses, key=_size):
         for result in analysis.claims:
             key = analysis.evidence.name, result.claim
-            if key not in found or result.verdict != "not run" or found[key][1].verdict == "not run":
+            if key not in found or rank(result) >= rank(found[key][1]):
                 found[key] = analysis, result
     return found
 
@@ -61,7 +71,7 @@ def numbers_once(analyses: Iterable[Analysis]) -> dict[tuple[str, str, str, str]
     """(experiment, metric, condition, method) to our cell beside the paper's number, at the largest scale."""
     return {
         (analysis.evidence.name, *key): cell
-        for analysis in sorted(analyses, key=size_of)
+        for analysis in sorted(analyses, key=_size)
         for key, cell in analysis.cells.items()
         if cell.verdict != "no number"
     }
@@ -74,16 +84,13 @@ def judge(analyses: Sequence[Analysis]) -> list[Judged]:
     for name in EXPERIMENTS:
         experiment = load_experiment(name)
         for claim in experiment.claims:
-            analysis, result = found.get((name, claim), (None, ClaimResult(claim, "not run", "no runs")))
-            ran = analysis is not None and result.verdict != "not run"
-            if not ran:
-                missing = [experiment.methods[method].label for method in _missing(claim, analysis)]
-                result = replace(result, why=_untestable(claim, analysis) or f"no runs of {' and '.join(missing)}")
+            labels = [experiment.methods[method].label for method in (claim.better, claim.worse)]
+            analysis, result = found.get((name, claim), (None, not_run(claim, "", labels)))
             judged.append(
                 Judged(
                     name,
                     claim,
-                    analysis.evidence.scale if analysis is not None and ran else "",
+                    "" if analysis is None or result.verdict == "not run" else analysis.evidence.scale,
                     result,
                     analysis.seeds_of(claim) if analysis is not None else (0, 0),
                     _budget(experiment, claim, result, analysis, analyses),
@@ -92,23 +99,14 @@ def judge(analyses: Sequence[Analysis]) -> list[Judged]:
     return judged
 
 
-def _untestable(claim: Claim, analysis: Analysis | None) -> str:
-    """Why what was run cannot test a claim; empty if it can."""
-    return claim.untestable("" if analysis is None else analysis.evidence.scale)
-
-
-def _missing(claim: Claim, analysis: Analysis | None) -> list[str]:
-    """Methods of a claim without runs."""
-    seeds = (0, 0) if analysis is None else analysis.seeds_of(claim)
-    return [method for method, n in zip((claim.better, claim.worse), seeds, strict=True) if not n]
-
-
 def _budget(
     experiment: Experiment, claim: Claim, result: ClaimResult, analysis: Analysis | None, analyses: Sequence[Analysis]
 ) -> str:
     """What would decide an open claim."""
     if result.verdict == "not run":
-        methods = [claim.better, claim.worse] if _untestable(claim, analysis) else _missing(claim, analysis)
+        scale, seeds = ("", (0, 0)) if analysis is None else (analysis.evidence.scale, analysis.seeds_of(claim))
+        pairs = zip((claim.better, claim.worse), seeds, strict=True)
+        methods = [method for method, n in pairs if claim.untestable(scale) or not n]
         size = " --scale paper" if claim.paper_size else ""
         words = f"{experiment.name}{size} --methods {' '.join(methods)} --conditions {claim.condition}"
         command = f"`lpm reproduce {words}`"
@@ -152,12 +150,12 @@ def speed_of(experiment: TrainingExperiment, method: str, analyses: Sequence[Ana
         name, condition = RATES[experiment.name]
         # the variant on random features costs what RND does, and a little more
         bonus = "rnd" if experiment.methods[method].fields.get("variant") == "release-montezuma" else method
-        for analysis in sorted(analyses, key=size_of, reverse=True):
+        for analysis in sorted(analyses, key=_size, reverse=True):
             cell = analysis.cells.get(("steps_per_second", condition, bonus))
             if analysis.evidence.name == name and cell is not None:
                 return cell.summary.mean
         return None
-    for analysis in sorted(analyses, key=size_of, reverse=True):
+    for analysis in sorted(analyses, key=_size, reverse=True):
         seconds = analysis.evidence.seconds.get(method)
         if analysis.evidence.name == experiment.name and seconds:
             return experiment.sizes[analysis.evidence.scale].steps / seconds
@@ -182,16 +180,10 @@ def summary(analyses: Sequence[Analysis]) -> str:
     """Two sentences: how many claims and how many numbers have which verdict."""
     claims = Counter[str](judged.result.verdict for judged in judge(analyses))
     numbers = Counter[str](cell.verdict for cell in numbers_once(analyses).values())
-    said = {
-        "holds": "hold",
-        "contradicted": "are contradicted",
-        "undecided": "are undecided",
-        "not run": "were not run",
-    }
-    first = ", ".join(f"{claims[verdict]} {said[verdict]}" for verdict in ORDER)
-    kinds = ("reproduced", "not reproduced", "undecided")
-    second = ", ".join(f"{numbers[kind]} are {kind}" for kind in kinds)
-    return f"Of the paper's {sum(claims.values())} claims, {first}. Of its {sum(numbers.values())} numbers, {second}.\n"
+    first = ", ".join(f"{claims[verdict]} {said}" for verdict, said in CLAIM_VERDICTS.items())
+    second = ", ".join(f"{numbers[verdict]} are {verdict}" for verdict in NUMBER_VERDICTS)
+    compared = f"Of {sum(numbers.values())} comparisons with its numbers, {second}."
+    return f"Of the paper's {sum(claims.values())} claims, {first}. {compared}\n"
 
 
 def claims_table(analyses: Sequence[Analysis], name: str) -> str:

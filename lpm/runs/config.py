@@ -101,6 +101,10 @@ class RunConfig:
         assert self.agent is not None
         return self.agent
 
+    def flat(self) -> dict[str, Any]:
+        """The values of `to_dict` under dotted names, such as "ppo.network.hidden"."""
+        return _flatten(self.to_dict())
+
     def to_dict(self) -> dict[str, Any]:
         """Nested plain values: the tables of `config.toml`."""
         whole = dataclasses.asdict(self)
@@ -153,7 +157,7 @@ class RunConfig:
 
     def differences(self, other: RunConfig) -> list[str]:
         """One line for each field in which another config differs from this one."""
-        mine, theirs = _flatten(self.to_dict()), _flatten(other.to_dict())
+        mine, theirs = self.flat(), other.flat()
         return [
             f"{name}: {_show(mine, name)} -> {_show(theirs, name)}"
             for name in sorted({*mine, *theirs})

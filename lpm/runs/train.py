@@ -194,7 +194,7 @@ class _Run:
         loggers: list[Logger] = []
         try:
             loggers += open_loggers(
-                self.options.log, folder.path, _flat(config), agent.steps, self.say, self.options.tensorboard
+                self.options.log, folder.path, config.flat(), agent.steps, self.say, self.options.tensorboard
             )
             saved, steps_saved, stopped = monotonic(), -1, False
             with _graceful() as stop, self._noting_loss():
@@ -296,13 +296,6 @@ class _Run:
         parts = {**self.agent.collector.seconds, **self.agent.seconds}
         spent = sum(parts.values())
         return {name: round(value / max(spent, 1e-9), 4) for name, value in parts.items()}
-
-
-def _flat(config: RunConfig) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for table, values in config.to_dict().items():
-        flat |= {f"{table}.{name}": value for name, value in values.items()}
-    return flat
 
 
 @contextmanager

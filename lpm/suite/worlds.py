@@ -20,6 +20,7 @@ from lpm.envs.maze_geometry import CELL, GRID, ROOMS
 from lpm.envs.rooms import generate_layout
 from lpm.experiments import lgn_parts, maze, mountain_car
 from lpm.experiments.experiment import Method
+from lpm.experiments.methods import ADDED
 from lpm.experiments.training import Condition, Scale, Scores, TrainingExperiment, average
 from lpm.runs.config import AgentConfig
 
@@ -27,10 +28,7 @@ VERSION = 1
 """Of the suite. It changes whenever a world, a condition, the agent or a score does: cards do not mix."""
 CLEAN = "clean"
 SEEDS = {"smoke": 2, "desk": 5}
-REFERENCES: Mapping[str, Method] = {
-    "random": Method("Random actions", "none", policy="uniform"),
-    "oracle": Method("Oracle count", "none", policy="oracle"),
-}
+REFERENCES: Mapping[str, Method] = {name: ADDED[name] for name in ("random", "oracle")}
 """0 and 1 of every axis."""
 
 
@@ -118,12 +116,11 @@ def _world(
     return World(label, experiment, watched, metric)
 
 
-_CAR = replace(PRESETS["noisy"], num_envs=8, rollout_steps=128)
 _MAZE = replace(PRESETS["noisy"], num_envs=16, rollout_steps=32, epochs=2)
 
 
-def _families(*names: str, clean: str = "none") -> dict[str, tuple[str, Mapping[str, Any]]]:
-    return {CLEAN: ("no noise", {"noise": clean}), **{name: (LABELS[name], {"noise": name}) for name in names}}
+def _families(*names: str) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    return {CLEAN: ("no noise", {"noise": "none"}), **{name: (LABELS[name], {"noise": name}) for name in names}}
 
 
 LABELS: Mapping[str, str] = {
@@ -152,7 +149,7 @@ WORLDS: Mapping[str, World] = {
         # without noise the second action still freezes the car: the price of idling is in both
         {CLEAN: ("no noise", {"noise": "idle"}), "action": ("noise action", {"noise": True})},
         30_720,
-        _CAR,
+        mountain_car.AGENT,
         {},
         smoke=(CLEAN, "action"),
         smoke_steps=4_096,

@@ -146,11 +146,27 @@ def keep_freed_memory() -> None:
 
     A minibatch of images is 30 MB. Fresh memory for every step on one is a tenth of the time of training on pixels.
     """
-    set_option = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    set_option = _of_malloc("mallopt")
     # without its threshold the other two would make glibc give back more than it does by itself
     if set_option is not None and any(set_option(-3, size) for size in MMAP_THRESHOLDS):
         for option, size in MALLOC_OPTIONS.items():
             set_option(option, size)
+
+
+def give_back_memory() -> None:
+    """Return to the system what this process has freed, holes in the heap too (with glibc's malloc).
+
+    After a run, because of `keep_freed_memory`: the large arrays of the next one need not fit into the holes of the
+    last, and a worker would grow from run to run.
+    """
+    trim = _of_malloc("malloc_trim")
+    if trim is not None:
+        trim(0)
+
+
+def _of_malloc(name: str) -> Any:
+    """A function of glibc's malloc; None elsewhere."""
+    return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None
 
 
 def attempt(job: Job, function: Function, report: Callable[[int, bool], None]) -> bytes:
@@ -167,6 +183,7 @@ def attempt(job: Job, function: Function, report: Callable[[int, bool], None]) -
         ticks = Ticks(report, resumes=any(scratch.iterdir()))
         result = function(job.settings if job.task is None else job.task, ticks, scratch)
         ticks.flush()
+        give_back_memory()
         return encode(job, result)
 
 

@@ -129,8 +129,6 @@ class Estimate:
     """The parameter; the posterior mean may fall between grid points."""
     log_mse: float
     """log MSE(theta)."""
-    on_grid: bool
-    """Whether theta has prior mass."""
 
 
 @dataclass(frozen=True)
@@ -172,4 +170,4 @@ class RegressionGrid:
         # A posterior mean may fit the data exactly; its log MSE is then minus infinity, as it should be.
         with np.errstate(divide="ignore"):
             log_mse = float(np.log(self.mse(np.array([theta]))[0]))
-        return Estimate(theta, log_mse, bool(np.any((self.theta == theta) & (self.prior > 0.0))))
+        return Estimate(theta, log_mse)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import pytest
 import torch
@@ -12,16 +11,10 @@ from gymnasium.spaces import Box, Discrete
 
 import lpm
 from lpm.bonuses.ama import loss, reward
-from lpm.core.check import check_intrinsic
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 
 FAST = {"normalise": "none", "hidden": (64,), "lr": 3e-3}
-
-
-@pytest.mark.parametrize("name", MORE_SPACES)
-def test_contract_on_more_spaces(name: str) -> None:
-    check_intrinsic(partial(lpm.make, "ama", epochs=1, features=16, hidden=(16,)), MORE_SPACES[name])
 
 
 # ---- by hand ------------------------------------------------------------------------------------------------

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from bonus_cases import MORE_SPACES, VECTOR, arm, train
+from bonus_cases import VECTOR, arm, train
 
 import lpm
 from lpm.bonuses.cig import CIG, conditional_gain, deviations
 from lpm.bonuses.ensemble import disagreement
-from lpm.core.check import check_intrinsic, random_block
+from lpm.core.check import random_block
 from lpm.core.transitions import Transitions
 
 SMALL: dict[str, Any] = {"features": 8, "hidden": (16,), "encoder_hidden": (16,)}
@@ -25,11 +24,6 @@ def build(**fields: Any) -> CIG:
     bonus = lpm.make("cig", VECTOR, **{**SIZE, **SMALL, **fields})
     assert isinstance(bonus, CIG)
     return bonus
-
-
-@pytest.mark.parametrize("name", MORE_SPACES)
-def test_contract_on_more_spaces(name: str) -> None:
-    check_intrinsic(partial(lpm.make, "cig", epochs=1, **SMALL), MORE_SPACES[name])
 
 
 # ---- formulas -----------------------------------------------------------------------------------------------

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
-from bonus_cases import MORE_SPACES, VECTOR, arm, train
+from bonus_cases import VECTOR, arm, train
 from torch import nn
 
 import lpm
-from lpm.core.check import check_intrinsic
 
 RAW = {"normalise": "none", "hidden": (64,), "critic_hidden": (64,)}
 SIZE = {"num_envs": 4, "rollout_steps": 32}
-
-
-@pytest.mark.parametrize("name", MORE_SPACES)
-def test_contract_on_more_spaces(name: str) -> None:
-    small = {"features": 16, "hidden": (16,), "critic_hidden": (16,)}
-    check_intrinsic(partial(lpm.make, "curiosity_critic", epochs=1, critic_epochs=1, **small), MORE_SPACES[name])
 
 
 def test_before_the_first_update_it_is_the_forward_error() -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from bonus_cases import MORE_SPACES, VECTOR, train
+from bonus_cases import VECTOR, train
 from torch import Tensor
 
 import lpm
 from lpm.bonuses.deir import DEIR, DEIRConfig, discriminator_loss, novelty
-from lpm.core.check import check_intrinsic, random_block
+from lpm.core.check import random_block
 from lpm.core.transitions import Transitions
 
 SMALL: dict[str, Any] = {"features": 8, "hidden": (16,), "encoder_hidden": (16,), "batch_size": 32}
@@ -24,11 +23,6 @@ def build(num_envs: int = 3, rollout_steps: int = 8, **fields: Any) -> DEIR:
     bonus = lpm.make("deir", VECTOR, num_envs=num_envs, rollout_steps=rollout_steps, **settings)
     assert isinstance(bonus, DEIR)
     return bonus
-
-
-@pytest.mark.parametrize("name", MORE_SPACES)
-def test_contract_on_more_spaces(name: str) -> None:
-    check_intrinsic(partial(lpm.make, "deir", epochs=1, memory_size=64, **SMALL), MORE_SPACES[name])
 
 
 # ---- formulas -----------------------------------------------------------------------------------------------

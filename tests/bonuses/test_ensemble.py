@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
-from bonus_cases import MORE_SPACES, VECTOR, arm, train
+from bonus_cases import VECTOR, arm, train
 
 import lpm
 from lpm.bonuses.ensemble import disagreement
-from lpm.core.check import check_intrinsic, random_block
+from lpm.core.check import random_block
 from lpm.core.transitions import Transitions
 
 SMALL = {"features": 16, "hidden": (32,), "encoder_hidden": (32,)}
 SIZE = {"num_envs": 4, "rollout_steps": 32}
-
-
-@pytest.mark.parametrize("name", MORE_SPACES)
-def test_contract_on_more_spaces(name: str) -> None:
-    small = {"features": 8, "hidden": (8,), "encoder_hidden": (8,), "blocks": 1, "members": 3}
-    check_intrinsic(partial(lpm.make, "ensemble", epochs=1, **small), MORE_SPACES[name])
 
 
 def settled(**fields: object) -> lpm.IntrinsicReward:

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
-from bonus_cases import MORE_SPACES, VECTOR, arm, train
+from bonus_cases import VECTOR, arm, train
 from gymnasium.spaces import Box, Discrete
 
 import lpm
-from lpm.core.check import check_intrinsic, random_block
+from lpm.core.check import random_block
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 
 RAW = {"normalise": "none", "hidden": (64,)}
-
-
-@pytest.mark.parametrize("name", MORE_SPACES)
-def test_contract_on_more_spaces(name: str) -> None:
-    check_intrinsic(partial(lpm.make, "forward_error", epochs=1, features=16, hidden=(16,)), MORE_SPACES[name])
 
 
 def test_noise_pays_its_variance() -> None:

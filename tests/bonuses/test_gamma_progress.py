@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
-from bonus_cases import MORE_SPACES, VECTOR, arm, train
+from bonus_cases import VECTOR, arm, train
 
 import lpm
 from lpm.bonuses.gamma_progress import GammaProgress
-from lpm.core.check import check_intrinsic
 from lpm.core.transitions import Transitions
 
 RAW = {"normalise": "none", "hidden": (32,), "batch_size": 32}
@@ -25,12 +22,6 @@ def build(**fields: object) -> GammaProgress:
 
 def weights(model: torch.nn.Module) -> torch.Tensor:
     return torch.cat([p.detach().double().flatten() for p in model.parameters()])
-
-
-@pytest.mark.parametrize("name", MORE_SPACES)
-def test_contract_on_more_spaces(name: str) -> None:
-    small = {"features": 16, "hidden": (16,), "epochs": 1, "buffer_size": 64}
-    check_intrinsic(partial(lpm.make, "gamma_progress", **small), MORE_SPACES[name])
 
 
 def test_the_old_weights_are_the_papers_sum_over_every_gradient_step() -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 import torch
-from bonus_cases import MORE_SPACES, VECTOR, train
+from bonus_cases import VECTOR, train
 from gymnasium.spaces import Box, Discrete
 
 import lpm
-from lpm.core.check import check_intrinsic, random_block
+from lpm.core.check import random_block
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Prepared
@@ -37,13 +35,6 @@ def ring(seed: int, *, noise: float = 0.0, steps: int = 32, envs: int = 8) -> Tr
 def rows_of(bonus: lpm.IntrinsicReward, block: Transitions) -> Prepared:
     flat = block.rows()
     return Prepared(bonus.experience, torch.arange(len(flat.obs)), flat.obs, flat.action, flat.next_obs)
-
-
-@pytest.mark.parametrize("method", ["icm", "idf"])
-@pytest.mark.parametrize("name", MORE_SPACES)
-def test_contract_on_more_spaces(method: str, name: str) -> None:
-    small = {"features": 16, "hidden": (16,), "encoder_hidden": (16,), "inverse_hidden": (16,), "blocks": 1}
-    check_intrinsic(partial(lpm.make, method, epochs=1, **small), MORE_SPACES[name])
 
 
 @pytest.mark.parametrize(("method", "reaches"), [("icm", True), ("idf", False)])
@@ -80,7 +71,8 @@ def test_actions_are_recovered_in_a_grid_world(method: str) -> None:
         bonus.step(ring(seed))
         bonus.update()
     rows = rows_of(bonus, ring(99))
-    assert bonus.inverse.accuracy(*bonus.features(rows), rows.action) > 0.99
+    guess = bonus.inverse(*bonus.features(rows)).argmax(1)
+    assert (guess == rows.action).float().mean() > 0.99
 
 
 def test_noise_that_no_action_causes_leaves_icm_features() -> None:

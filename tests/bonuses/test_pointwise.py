@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import pytest
 import torch
-from bonus_cases import MORE_SPACES, VECTOR, arm, train
+from bonus_cases import VECTOR, arm, train
 
 import lpm
 from lpm.bonuses.pointwise import progress
-from lpm.core.check import check_intrinsic
 from lpm.core.transitions import Transitions
 
 RAW = {"normalise": "none", "hidden": (64,)}
 SIZE = {"num_envs": 4, "rollout_steps": 32}
-
-
-@pytest.mark.parametrize("name", MORE_SPACES)
-def test_contract_on_more_spaces(name: str) -> None:
-    check_intrinsic(partial(lpm.make, "pointwise", lag=2, epochs=1, features=16, hidden=(16,)), MORE_SPACES[name])
 
 
 def test_progress_by_hand() -> None:

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import copy
-from functools import partial
 
 import pytest
 import torch
 from bonus_cases import DIM, IMAGE, MORE_SPACES, VECTOR, arm, train
 
 import lpm
-from lpm.core.check import check_intrinsic, random_block
+from lpm.core.check import random_block
 from lpm.core.transitions import Transitions
 
 FAST = {"lr": 1e-3, "features": 32, "hidden": (32,)}
 SIZE = {"num_envs": 4, "rollout_steps": 32}
-
-
-@pytest.mark.parametrize("name", MORE_SPACES)
-def test_contract_on_more_spaces(name: str) -> None:
-    check_intrinsic(partial(lpm.make, "rnd", epochs=1, features=16, hidden=(16,), proportion=0.5), MORE_SPACES[name])
 
 
 def settle(bonus: lpm.IntrinsicReward) -> None:

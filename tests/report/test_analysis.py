@@ -160,3 +160,10 @@ def test_order_and_labels():
     assert result.metrics("scores") == {"m": "M", "other": "other"}
     assert result.conditions(["y", "x"]) == {"x": "X", "y": "y"}
     assert analyse(evidence()).seeds == (0, 0)
+
+
+def test_a_reference_is_shown_and_never_the_best():
+    rows = (score("a", (8.0, 9.0)), score("b", (4.0, 5.0)), score("oracle", (9.0, 10.0)))
+    table = analyse(evidence(methods={"a": "A", "b": "B", "oracle": "Oracle"}, scores=rows)).table("m")
+    assert table.best == {"x": 8.5}
+    assert [method for (c, method), cell in table.cells.items() if table.is_best(c, cell)] == ["a"]

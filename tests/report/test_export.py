@@ -14,6 +14,7 @@ from lpm.report import figures as drawing
 from lpm.report.analysis import analyse
 from lpm.report.export import claims_csv, export, latex, latex_table, markdown_scores, scores_csv
 from lpm.report.families import looks
+from lpm.report.html import page
 
 
 def rows(text: str) -> list[dict[str, str]]:
@@ -84,6 +85,19 @@ def test_latex_table_of_less_is_better_marks_the_least():
     least = min((c for k, c in analysis.cells.items() if k[0] == "drop"), key=lambda c: c.summary.mean)
     (line,) = (line for line in latex_table(analysis, "drop").splitlines() if r"\textbf" in line)
     assert line.startswith(analysis.methods[least.score.method])
+
+
+def test_a_lone_method_is_nowhere_the_best():
+    """Two conditions have two cells, but one method has nobody to beat."""
+    analysis = analyse(mountain_car(methods=1))
+    assert len(analysis.table("coverage").cells) == 2
+    assert r"\textbf" not in latex_table(analysis, "coverage")
+    text = page([analysis])
+    assert 'class="best"' not in text
+    assert "Best in" not in text
+    both = page([analyse(mountain_car(methods=2))])
+    assert 'class="best"' in both
+    assert "Best in coverage (%): deterministic: " in both
 
 
 def test_files(tmp_path):

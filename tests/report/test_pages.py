@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from synthetic_evidence import mountain_car
+from synthetic_evidence import LABELS, mountain_car
 
 from lpm.commands import report
 from lpm.experiments.evidence import Evidence
@@ -24,7 +25,9 @@ def write(folder: Path, seed: int, **changes: Any) -> None:
 
 def experiment(evidence: Any) -> Any:
     """As much of an experiment as a page needs."""
-    made = SimpleNamespace(evidence=evidence)
+    made = SimpleNamespace(
+        evidence=evidence, methods={name: SimpleNamespace(label=label) for name, label in LABELS.items()}
+    )
     made.opened = lambda methods: made
     return made
 
@@ -79,12 +82,25 @@ def test_one_broken_experiment_does_not_stop_the_others(tmp_path):
     write(tmp_path / "b", 0, experiment="lava")
     written = pages.write_pages([tmp_path], tmp_path / "out", failures=["rnd, seed 3: out of memory"])
     assert written.page == tmp_path / "out" / "index.html"
-    assert len(written.evidence) == 1
+    assert len(written.analyses) == 1
     assert "failed: rnd, seed 3: out of memory" in written.warnings
     assert any(w.startswith("lava desk: left out: KeyError") for w in written.warnings)
     text = written.page.read_text(encoding="utf-8")
     assert "out of memory" in text
     assert "lava desk: left out" in text
+
+
+def test_scales_stand_in_the_order_of_their_budgets(tmp_path, monkeypatch):
+    def evidence(results: list[Any]) -> Evidence:
+        return replace(mountain_car(methods=2, points=4), scale=results[0]["settings"]["scale"])
+
+    monkeypatch.setattr(pages, "load_experiment", lambda n: experiment(evidence))
+    scales = ["smoke", "desk", "long", "paper"]
+    for scale in reversed(scales):
+        write(tmp_path / scale, 0, scale=scale)
+    written = pages.write_pages([tmp_path], tmp_path / "page.html")
+    assert [analysis.evidence.scale for analysis in written.analyses] == scales
+    assert "Runs at the smoke and desk and long scale" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_one_unusable_file_is_named_and_does_not_cost_the_experiment(tmp_path, monkeypatch):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 
-from lpm.report.power import power_with, seeds_to_agree, seeds_to_decide
+from lpm.report.power import seeds_to_agree, seeds_to_decide
 
 
 def test_the_formula_by_hand():
@@ -47,5 +48,14 @@ def test_the_number_has_the_power_it_promises():
     a, b = rng.normal(0.7, 1.0, (4000, needed)), rng.normal(0.0, 0.5, (4000, needed))
     z = (a.mean(1) - b.mean(1)) / np.sqrt(a.var(1, ddof=1) / needed + b.var(1, ddof=1) / needed)
     assert (z > 1.645).mean() == pytest.approx(0.8, abs=0.04)
-    assert power_with(needed, 0.7, 1.0, 0.5) == pytest.approx(0.8, abs=0.02)
-    assert power_with(needed - 2, 0.7, 1.0, 0.5) < 0.8
+
+
+def test_two_seeds_fewer_have_less_power_than_promised():
+    needed = seeds_to_decide(0.7, 1.0, 0.5)
+    assert needed is not None
+
+    def power_with(seeds: int) -> float:
+        return NormalDist().cdf(0.7 / math.sqrt((1.0**2 + 0.5**2) / seeds) - NormalDist().inv_cdf(0.95))
+
+    assert power_with(needed) == pytest.approx(0.8, abs=0.02)
+    assert power_with(needed - 2) < 0.8

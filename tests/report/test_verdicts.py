@@ -55,6 +55,21 @@ def test_the_largest_scale_at_which_a_claim_was_run_counts():
     # the page counts each claim once
     total = len(load_experiment("maze").claims)
     assert f"<small>of {total}</small></b>of the paper" in page([desk, long])
+    # and two sections of one experiment are told apart
+    assert all(f">maze ({scale})</a>" in page([desk, long]) for scale in ("desk", "long"))
+    assert ">maze</a>" in page([desk])
+
+
+def test_a_larger_scale_with_too_few_seeds_to_settle_anything_does_not_count():
+    desk, first = analyse(maze("desk", -400.0)), analyse(maze("long", 400.0, seeds=2))
+    for given in ([desk, first], [first, desk]):
+        (rnd,) = (j for j in judge(given) if j.scale)
+        assert (rnd.result.verdict, rnd.scale) == ("contradicted", "desk")
+    (rnd,) = (j for j in judge([first]) if j.scale)
+    assert (rnd.result.verdict, rnd.scale) == ("undecided", "long")
+    undecided = analyse(maze("long", 0.0))  # enough, and they do not agree
+    (rnd,) = (j for j in judge([desk, undecided]) if j.scale)
+    assert (rnd.result.verdict, rnd.scale) == ("undecided", "long")
 
 
 def test_an_open_claim_names_seeds_and_time():
@@ -69,6 +84,20 @@ def test_an_open_claim_names_seeds_and_time():
     assert "no runs of" in table
 
 
+def test_methods_without_runs_go_by_their_labels(tmp_path: Path):
+    for seed in range(2):
+        stored(tmp_path, "lpm", seed)
+    analysis = analysed(tmp_path)
+    assert list(analysis.methods) == ["lpm"]
+    why = {(r.claim.better, r.claim.worse): r.why for r in analysis.claims}
+    assert why["lpm", "etd"] == "no runs of EDT (ETD)"
+    assert why["icm", "etd"] == "no runs of ICM and EDT (ETD)"
+    judged = {(j.claim.better, j.claim.worse): j.result.why for j in judge([analysis]) if j.experiment == "lava"}
+    assert judged == why
+    (unseen,) = (j for j in judge([]) if (j.experiment, j.claim) == ("lava", analysis.claims[3].claim))
+    assert unseen.result.why == "no runs of LPM and EDT (ETD)"
+
+
 def test_what_the_papers_budget_costs_follows_from_the_speed():
     # 10 runs of 50,000 steps for each of the two methods and both conditions, at 10,000 steps a minute
     rows = cost_table([analyse(maze("desk"))]).splitlines()
@@ -80,7 +109,10 @@ def test_what_the_papers_budget_costs_follows_from_the_speed():
 def test_one_scale_of_an_experiment_is_ranked():
     desk, long = analyse(maze("desk", methods=("lpm", "rnd", "ama"))), analyse(maze("long"))
     assert reasons([desk, long]) == ["", "at the long scale: the desk scale has more methods"]
-    assert reasons([analyse(maze("desk")), long])[1] == ""
+    small = analyse(maze("desk"))
+    for given in ([small, long], [long, small]):  # of equals the largest, whatever their order
+        said = dict(zip((a.evidence.scale for a in given), reasons(given), strict=True))
+        assert said == {"desk": "at the desk scale: the long scale has as many methods and a larger budget", "long": ""}
 
 
 # ---- diverged and unfinished ----------------------------------------------------------------------------------

@@ -64,6 +64,15 @@ def fresh_pages(settings: dict[str, Any], tick: Tick, scratch: Path) -> dict[str
     return {"pages": pages}
 
 
+def memory_between_runs(settings: dict[str, Any], tick: Tick, scratch: Path) -> dict[str, Any]:
+    import torch
+
+    held = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() // 2**20
+    above = [(torch.ones(2**22), torch.ones(1)) for _ in range(8)]  # 16 MB each, with something small behind
+    globals()["KEPT"] = [small for _, small in above]  # so that the heap cannot shrink at its end
+    return {"mib": held}
+
+
 def not_json(settings: dict[str, Any], tick: Tick, scratch: Path) -> dict[str, Any]:
     return {"value": float("nan") if settings["x"] else {1, 2}}
 
@@ -127,6 +136,12 @@ def test_workers_have_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_workers_use_freed_memory_again(tmp_path: Path) -> None:
     results, _ = run_jobs(jobs(tmp_path, (0,)), fresh_pages, workers=1, console=quiet())
     assert results[0]["pages"] < 1_000  # of 10 times 8,192
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="options of glibc's malloc")
+def test_workers_give_back_memory_between_runs(tmp_path: Path) -> None:
+    results, _ = run_jobs(jobs(tmp_path, (0, 1)), memory_between_runs, workers=1, console=quiet())
+    assert results[1]["mib"] - results[0]["mib"] < 100  # of the 128 MiB that the first run had
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_any_work(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lpm.commands.reproduce import _shown, run
-from lpm.experiments.evidence import PaperNumber, Score
+from lpm.experiments.evidence import Evidence, PaperNumber, Score
+from lpm.report.analysis import analyse
 
 
 @pytest.mark.parametrize("what", ["methods", "conditions"])
@@ -30,7 +31,9 @@ def test_a_name_given_twice_is_run_once(tmp_path, capsys, monkeypatch):
 
 
 def test_small_numbers_keep_their_digits():
-    rate = Score("c", "success", "lpm", {0: 0.85, 1: 0.93}, PaperNumber(0.9, None, "Table 1"))
-    assert _shown(rate) == "0.890 ± 0.057 (0.9)"
-    assert _shown(Score("c", "success", "lpm", {0: 0.85})) == "0.850 (one seed)"
+    """As many as the page shows: a success rate of 0.85 is not 0.8."""
+    rates = {"a": {0: 0.85, 1: 0.93}, "b": {0: 0.85}}
+    scores = tuple(Score(c, "success", "lpm", v, PaperNumber(0.9) if c == "a" else None) for c, v in rates.items())
+    evidence = Evidence("lava", "Lava", "", (), "desk", {"lpm": "LPM"}, {}, {"success": "success"}, scores=scores)
+    assert [_shown(cell) for cell in analyse(evidence).cells.values()] == ["0.890 ± 0.057 (0.9)", "0.850 (one seed)"]
     assert _shown(None) == "–"

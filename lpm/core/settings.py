@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 
@@ -20,3 +21,11 @@ def expect_at_least(config: Any, least: float, *names: str) -> None:
     """Refuse values below `least`."""
     for name in names:
         expect(config, name, getattr(config, name) >= least, f"at least {least}")
+
+
+def expect_idle(config: Any, when: str, *names: str) -> None:
+    """Refuse a value other than the default in fields that have no effect `when`, such as "with gate=False"."""
+    defaults = {field.name: field.default for field in fields(config)}
+    for name in names:
+        wanted = f"its default {defaults[name]!r} {when}, where it has no effect"
+        expect(config, name, getattr(config, name) == defaults[name], wanted)
