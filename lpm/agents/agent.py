@@ -154,7 +154,7 @@ class Agent:
         folded = encoder is not None and isinstance(encoder.body[0], FoldedConv2d)  # lays images out by itself
         self.channels_last = encoder is not None and self.device.type == "cpu" and not self.spaces.channels_last
         self.channels_last &= not folded
-        if self.device.type == "cpu" and self.policy.shares_trunk:
+        if self.device.type == "cpu" and encoder is not None:
             self.policy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._parts = self.policy.parts() if self.clips_parts else [list(self.policy.parameters())]
         self._part_sizes = [sum(p.numel() for p in part) for part in self._parts]

@@ -144,7 +144,7 @@ class Collector:
         saw_noise = False
         clock = perf_counter()
         with torch.inference_mode():
-            act, spread = policy.for_acting(), policy.spread()
+            act, spread = policy.for_acting(self.num_envs * self.group.size), policy.spread()
             if spread is not None:  # the same for all states: nothing to put together at every step
                 parameters[..., actions.width :] = spread
                 spread = spread.exp().expand(self.num_envs, -1)
@@ -153,11 +153,9 @@ class Collector:
                     choice = choices[t]
                 else:
                     obs = self._obs[t].to(self.device)
-                    if policy.shares_trunk:
-                        now, value = policy(obs)
+                    now, value = act(obs)
+                    if value is not None:
                         values.append(value)
-                    else:
-                        now = act(obs)
                     if spread is None:
                         now = now.cpu()
                         parameters[t] = now

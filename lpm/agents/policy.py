@@ -16,7 +16,7 @@ from gymnasium.spaces import Box
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lpm.agents.fused import ActingMLP, can_fuse
+from lpm.agents.fused import FEW_FRAMES, ActingEncoder, ActingMLP, can_fuse, can_write_out
 from lpm.core.spaces import Spaces
 from lpm.nn.fused import FlatParameters, FusedMLP, linear_layers
 from lpm.nn.inputs import ObservationInput
@@ -116,10 +116,23 @@ class ActorCritic(nn.Module):
             return [list(self.parameters())]
         return [[p for p in self.parameters() if all(p is not q for q in critic)], critic]
 
-    def for_acting(self) -> Callable[[Tensor], Tensor]:
-        """The policy with its present parameters, as fast as it goes; for inference only. Where there is a `spread`,
-        the means alone."""
-        return self.policy if self._fused is None else ActingMLP(self.input, self.actor)
+    def for_acting(self, rows: int) -> Callable[[Tensor], tuple[Tensor, Tensor | None]]:
+        """The policy with its present parameters for `rows` observations at a time, as fast as it goes; for inference
+        only. Where there is a `spread`, the means alone. With values where they are nearly free."""
+        if self._fused is not None:
+            act = ActingMLP(self.input, self.actor)
+            return lambda obs: (act(obs), None)
+        if self.encoder is None:
+            return lambda obs: (self.policy(obs), None)
+        if rows > FEW_FRAMES or not can_write_out(self.encoder):
+            return self
+        encode = ActingEncoder(self.encoder)
+
+        def both(obs: Tensor) -> tuple[Tensor, Tensor]:
+            x = encode(self.input(obs))
+            return self._with_std(self.actor(x)), self.critic(x)
+
+        return both
 
     def spread(self) -> Tensor | None:
         """The log standard deviation of all states' actions, where `for_acting` leaves it out."""
@@ -147,11 +160,6 @@ class ActorCritic(nn.Module):
         if self.continuous:
             assert self.log_std.grad is not None
             self.log_std.grad.copy_(gradients[2])
-
-    @property
-    def shares_trunk(self) -> bool:
-        """Whether values are nearly free once the policy has been evaluated."""
-        return self.encoder is not None
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Policy parameters (B, P) and values (B, heads) of raw observations (B, ...)."""
