@@ -181,7 +181,9 @@ def ours(case: Case, bonus: str) -> dict[str, Any]:
     from lpm.core.registry import configure
     from lpm.experiments.methods import parse_method
     from lpm.runs import RunConfig, build
+    from lpm.sweeps.job import keep_freed_memory
 
+    keep_freed_memory()  # as in the processes of lpm train
     method = parse_method(bonus)
     config = RunConfig(
         case.env_id,

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from lpm.nn.inputs import ObservationInput
 from lpm.nn.networks import Encoder
 
-FEW_FRAMES = 8
-"""Up to as many, convolutions written out as products are faster than the library's (one frame: twice as fast)."""
+FEW_FRAMES = 4
+"""Up to as many, convolutions written out as products are faster than the library's (`benchmarks/pixels.py`)."""
 
 
 def can_fuse(layers: nn.Sequential) -> bool:

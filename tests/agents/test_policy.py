@@ -149,7 +149,7 @@ def test_acting_on_few_frames_is_the_network_up_to_rounding(shape: tuple[int, ..
         torch.testing.assert_close((policy, values), network(obs), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("side", "rows"), [(84, 9), (42, 1)], ids=["many frames", "padded convolutions"])
+@pytest.mark.parametrize(("side", "rows"), [(84, 5), (42, 1)], ids=["many frames", "padded convolutions"])
 def test_acting_is_the_network_itself_where_that_is_faster(side: int, rows: int) -> None:
     spaces = Spaces(Box(0, 255, (4, side, side), np.uint8), Discrete(5))
     network = ActorCritic(spaces, NetworkConfig(features=32), 2, torch.Generator().manual_seed(9))

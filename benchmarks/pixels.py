@@ -1,0 +1,112 @@
+"""How fast bonuses and PPO are on pixels beside an older state of this library, and acting beside the plain network.
+
+    git worktree add OLDER a8b1aa4
+    python benchmarks/pixels.py --before OLDER --json results/benchmarks
+
+Bonuses: `step` and `update` on 4×84×84, 16 environments × 128 steps, default settings. PPO: Breakout, 16 environments ×
+32 steps, the paper's network. Both in fresh processes that take turns, one thread, processor time; now with the memory
+setting of `lpm train` (`keep_freed_memory`), before with what there was. Acting: a single frame up to 16 at once, in
+turns in one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import bonuses
+import training
+
+from lpm.files import write_atomic
+from lpm.runs.machine import machine
+
+PPO = "PPO, Breakout"
+AIMS = {"lpm": 2.0, "rnd": 1.5, "ensemble": 1.5, "etd": 1.5, "icm": 1.5, PPO: 1.5}
+"""The bonuses and the agent, and how many times as fast they were to become."""
+MAZE, ATARI = (60, 80, 3), (4, 84, 84)
+
+
+def beside_before(before: str, rounds: int) -> dict[str, Any]:
+    """Rates of the older state and of this one, and the median of the rounds' ratios."""
+    options = argparse.Namespace(before=before, threads=1, clock="cpu", cycles=2, keep_memory=True)
+    roots = {"ours": Path(__file__).resolve().parents[1], "before": Path(before).resolve()}
+
+    def rate(name: str, kind: str) -> float:
+        if name == PPO:
+            os.environ["PYTHONPATH"] = str(roots[kind])
+            script = roots[kind] / "benchmarks" / "training.py"
+            return float(training.in_child([sys.executable, str(script), "--child", "atari", "none"])["cpu"])
+        found = bonuses.spawn(sys.executable, kind, name, "image", options)
+        if "error" in found:
+            raise SystemExit(f"{name}, {kind}: {found['error']}")
+        return float(found["rate"])
+
+    rows = []
+    for name, aim in AIMS.items():
+        pairs = [(rate(name, "before"), rate(name, "ours")) for _ in range(rounds)]
+        ratio = statistics.median(now / earlier for earlier, now in pairs)
+        row = [name, *(f"{statistics.median(rates):,.0f}" for rates in zip(*pairs, strict=True)), f"{ratio:.2f}"]
+        rows.append([*row, f"{aim:.1f}"])
+        print(*rows[-1], sep="\t", flush=True)
+    return {"columns": ["per second of one core", "before", "now", "ratio", "aim"], "rows": rows, "rounds": rounds}
+
+
+def acting() -> dict[str, Any]:
+    """Milliseconds of one decision: the network itself, and as it is written out for few frames."""
+    import numpy as np
+    import torch
+    from gymnasium.spaces import Box, Discrete
+
+    from lpm.agents.fused import ActingEncoder
+    from lpm.agents.policy import ActorCritic, NetworkConfig
+    from lpm.core.spaces import Spaces
+
+    torch.set_num_threads(1)
+    rows = []
+    for shape in (MAZE, ATARI):
+        network = ActorCritic(Spaces(Box(0, 255, shape, np.uint8), Discrete(5)), NetworkConfig(), 1, torch.Generator())
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        assert network.encoder is not None
+        encode, plain = ActingEncoder(network.encoder), network.encoder
+        for frames in (1, 2, 4, 8, 16):
+            obs = torch.zeros(frames, *shape, dtype=torch.uint8)
+            with torch.inference_mode():
+                pairs = [[_milliseconds(f, network.input(obs)) for f in (plain, encode)] for _ in range(9)]
+            middle = [statistics.median(times) for times in zip(*pairs, strict=True)]
+            ratio = statistics.median(a / b for a, b in pairs)
+            rows.append([" × ".join(map(str, shape)), str(frames), *(f"{m:.2f}" for m in middle), f"{ratio:.2f}"])
+            print(*rows[-1], sep="\t", flush=True)
+    return {"columns": ["image", "frames at once", "network, ms", "written out, ms", "ratio"], "rows": rows}
+
+
+def _milliseconds(function: Callable[[Any], Any], argument: Any, times: int = 100) -> float:
+    start = time.process_time()
+    for _ in range(times):
+        function(argument)
+    return (time.process_time() - start) / times * 1e3
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--before", metavar="FOLDER", help="an older state of this library; left out: acting only")
+    parser.add_argument("--rounds", type=int, default=2, help="how often the two states take turns")
+    parser.add_argument("--json", type=Path, help="also write pixels.json and acting.json into this folder")
+    options = parser.parse_args()
+    about = {"machine": machine(), "load": os.getloadavg()[0]}
+    tables = {"acting": acting()}
+    if options.before:
+        tables["pixels"] = beside_before(options.before, options.rounds)
+    for name, table in tables.items():
+        if options.json:
+            write_atomic(options.json / f"{name}.json", json.dumps({**table, **about}, indent=1).encode())
+
+
+if __name__ == "__main__":
+    main()
