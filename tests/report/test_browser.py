@@ -246,6 +246,22 @@ def test_nothing_is_cut_off_at_any_width(browser: Browser, path: Path, width: in
     assert browser.js(CUT_LABELS) == []
 
 
+def test_on_a_phone_the_bar_is_one_line_that_follows_the_reader(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "eight.html"
+    write_page(page, [analyse(dataclasses.replace(mountain_car(), name=f"experiment {i}")) for i in range(8)])
+    browser.open(page, width=390)
+    assert browser.js("return document.querySelector('nav.bar').offsetHeight") < 70  # it stays on the screen: 900 high
+    browser.js("""
+      const last = [...document.querySelectorAll('nav.bar a')].at(-1);
+      document.getElementById(last.hash.slice(1)).scrollIntoView({behavior: 'instant'})""")
+    inside = """
+      const link = document.querySelector('nav.bar a:last-of-type'), row = link.parentElement.getBoundingClientRect();
+      const own = link.getBoundingClientRect();
+      return link.hasAttribute('aria-current') && own.left >= row.left - 1 && own.right <= row.right + 1"""
+    waiting = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait(browser.driver, 10)
+    waiting.until(lambda _: browser.js(inside))
+
+
 def test_sections_fold(browser: Browser, path: Path) -> None:
     browser.open(path)
     assert browser.one(f"{SECTION} .legend").is_displayed()

@@ -372,7 +372,9 @@
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) if (entry.isIntersecting) {
       links.forEach((a) => a.removeAttribute("aria-current"));
-      links.get(entry.target.id)?.setAttribute("aria-current", "true");
+      const link = links.get(entry.target.id), row = link.parentElement;
+      link.setAttribute("aria-current", "true");
+      row.scrollLeft = link.offsetLeft - row.offsetLeft - (row.clientWidth - link.offsetWidth) / 2;
     }
   }, { rootMargin: "-20% 0px -70% 0px" });
   links.forEach((_, id) => { const target = document.getElementById(id); if (target) seen.observe(target); });
