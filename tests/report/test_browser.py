@@ -246,10 +246,13 @@ def test_nothing_is_cut_off_at_any_width(browser: Browser, path: Path, width: in
     assert browser.js(CUT_LABELS) == []
 
 
-def test_on_a_phone_the_bar_is_one_line_that_follows_the_reader(browser: Browser, tmp_path: Path) -> None:
+@pytest.mark.parametrize("width", [390, 800])
+def test_in_a_narrow_window_the_bar_is_one_line_that_follows_the_reader(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
     page = tmp_path / "eight.html"
     write_page(page, [analyse(dataclasses.replace(mountain_car(), name=f"experiment {i}")) for i in range(8)])
-    browser.open(page, width=390)
+    browser.open(page, width=width)
     assert browser.js("return document.querySelector('nav.bar').offsetHeight") < 70  # it stays on the screen: 900 high
     browser.js("""
       const last = [...document.querySelectorAll('nav.bar a')].at(-1);
