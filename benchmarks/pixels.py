@@ -5,7 +5,8 @@
 
 Bonuses: `step` and `update` on 4×84×84, 16 environments × 128 steps, default settings. PPO: Breakout, 16 environments ×
 32 steps, the paper's network. Both in fresh processes that take turns, one thread, processor time; now with the memory
-setting of `lpm train` (`keep_freed_memory`), before with what there was. Acting: a single frame up to 16 at once, in
+setting of `lpm train` (`keep_freed_memory`), before with what there was; products and convolutions of the present
+state are counted, to say how near it is to what a core can do. Acting: a single frame up to 16 at once, in
 turns in one process.
 """
 
@@ -30,7 +31,8 @@ from lpm.runs.machine import machine
 PPO = "PPO, Breakout"
 AIMS = {"lpm": 2.0, "rnd": 1.5, "ensemble": 1.5, "etd": 1.5, "icm": 1.5, PPO: 1.5}
 """The bonuses and the agent, and how many times as fast they were to become."""
-MAZE, ATARI = (60, 80, 3), (4, 84, 84)
+COLUMNS = ["transitions per second", "before", "now", "ratio", "aim", "GFLOP a transition", "GFLOP per second"]
+IMAGES = {"maze": (60, 80, 3), "Atari": (4, 84, 84), "maze, the paper's pixels": (120, 160, 3)}
 
 
 def beside_before(before: str, rounds: int) -> dict[str, Any]:
@@ -40,22 +42,62 @@ def beside_before(before: str, rounds: int) -> dict[str, Any]:
 
     def rate(name: str, kind: str) -> float:
         if name == PPO:
-            os.environ["PYTHONPATH"] = str(roots[kind])
             script = roots[kind] / "benchmarks" / "training.py"
-            return float(training.in_child([sys.executable, str(script), "--child", "atari", "none"])["cpu"])
-        found = bonuses.spawn(sys.executable, kind, name, "image", options)
+            child = ["env", f"PYTHONPATH={roots[kind]}", sys.executable, str(script), "--child", "atari", "none"]
+            found = training.in_child(child)
+        else:
+            found = bonuses.spawn(sys.executable, kind, name, "image", options)
         if "error" in found:
             raise SystemExit(f"{name}, {kind}: {found['error']}")
-        return float(found["rate"])
+        return float(found["cpu" if name == PPO else "rate"])
 
     rows = []
     for name, aim in AIMS.items():
         pairs = [(rate(name, "before"), rate(name, "ours")) for _ in range(rounds)]
         ratio = statistics.median(now / earlier for earlier, now in pairs)
-        row = [name, *(f"{statistics.median(rates):,.0f}" for rates in zip(*pairs, strict=True)), f"{ratio:.2f}"]
-        rows.append([*row, f"{aim:.1f}"])
+        medians = [statistics.median(rates) for rates in zip(*pairs, strict=True)]
+        needed = operations(name) / 1e9
+        rows.append(
+            [
+                name,
+                *(f"{rate:,.0f}" for rate in medians),
+                f"{ratio:.2f}",
+                f"{aim:.1f}",
+                f"{needed:.2f}",
+                f"{medians[1] * needed:.0f}",
+            ]
+        )
         print(*rows[-1], sep="\t", flush=True)
-    return {"columns": ["per second of one core", "before", "now", "ratio", "aim"], "rows": rows, "rounds": rounds}
+    return {"columns": COLUMNS, "rows": rows, "rounds": rounds}
+
+
+def operations(name: str) -> float:
+    """Floating-point operations of the products and convolutions of one transition, or of one step of PPO."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    import lpm
+
+    if name == PPO:
+        agent = training.agent_of(training.CASES["atari"], "none")
+        cycle, transitions = agent.cycle, agent.config.num_envs * agent.config.rollout_steps
+    else:
+        data = {key: torch.as_tensor(value) for key, value in bonuses.rollout("image").items()}
+        block = lpm.Transitions.build(
+            data["obs"], data["action"], data["next_obs"], truncated=data["done"], reward=data["reward"]
+        )
+        steps, envs = block.shape
+        bonus = lpm.make(name, lpm.Spaces(*bonuses.spaces("image")), num_envs=envs, rollout_steps=steps)
+        transitions = steps * envs
+
+        def cycle() -> None:
+            bonus.step(block)
+            bonus.update()
+
+    cycle()
+    with FlopCounterMode(display=False) as counted:
+        cycle()
+    return float(counted.get_total_flops()) / transitions
 
 
 def acting() -> dict[str, Any]:
@@ -70,7 +112,7 @@ def acting() -> dict[str, Any]:
 
     torch.set_num_threads(1)
     rows = []
-    for shape in (MAZE, ATARI):
+    for image, shape in IMAGES.items():
         network = ActorCritic(Spaces(Box(0, 255, shape, np.uint8), Discrete(5)), NetworkConfig(), 1, torch.Generator())
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         assert network.encoder is not None
@@ -81,7 +123,9 @@ def acting() -> dict[str, Any]:
                 pairs = [[_milliseconds(f, network.input(obs)) for f in (plain, encode)] for _ in range(9)]
             middle = [statistics.median(times) for times in zip(*pairs, strict=True)]
             ratio = statistics.median(a / b for a, b in pairs)
-            rows.append([" × ".join(map(str, shape)), str(frames), *(f"{m:.2f}" for m in middle), f"{ratio:.2f}"])
+            rows.append(
+                [f"{image}, {' × '.join(map(str, shape))}", str(frames), *(f"{m:.2f}" for m in middle), f"{ratio:.2f}"]
+            )
             print(*rows[-1], sep="\t", flush=True)
     return {"columns": ["image", "frames at once", "network, ms", "written out, ms", "ratio"], "rows": rows}
 

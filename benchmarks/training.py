@@ -172,18 +172,13 @@ CASES = {
 EPOCHS, MINIBATCHES = 4, 4
 
 
-def ours(case: Case, bonus: str) -> dict[str, Any]:
-    """One measurement in this process: a block to warm up, then `case.blocks`."""
-    import torch
-
-    torch.set_num_threads(1)
+def agent_of(case: Case, bonus: str) -> Any:
+    """Our PPO with a bonus, as `lpm train` builds it."""
     from lpm.agents import PPOConfig
     from lpm.core.registry import configure
     from lpm.experiments.methods import parse_method
     from lpm.runs import RunConfig, build
-    from lpm.sweeps.job import keep_freed_memory
 
-    keep_freed_memory()  # as in the processes of lpm train
     method = parse_method(bonus)
     config = RunConfig(
         case.env_id,
@@ -194,7 +189,18 @@ def ours(case: Case, bonus: str) -> dict[str, Any]:
         device="cpu",
         agent=PPOConfig(num_envs=case.envs, rollout_steps=case.rollout, epochs=EPOCHS, minibatches=MINIBATCHES),
     )
-    agent = build(config)
+    return build(config)
+
+
+def ours(case: Case, bonus: str) -> dict[str, Any]:
+    """One measurement in this process: a block to warm up, then `case.blocks`."""
+    import torch
+
+    from lpm.sweeps.job import keep_freed_memory
+
+    torch.set_num_threads(1)
+    keep_freed_memory()  # as in the processes of lpm train
+    agent = agent_of(case, bonus)
     agent.cycle()
     before = {**agent.collector.seconds, **agent.seconds}
     wall, cpu = time.perf_counter(), time.process_time()
