@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import shutil
@@ -154,11 +155,12 @@ def keep_freed_memory() -> None:
 
 
 def give_back_memory() -> None:
-    """Return to the system what this process has freed, holes in the heap too (with glibc's malloc).
+    """Return to the system what this process no longer needs, holes in the heap too (with glibc's malloc).
 
     After a run, because of `keep_freed_memory`: the large arrays of the next one need not fit into the holes of the
-    last, and a worker would grow from run to run.
+    last, and a worker would grow from run to run. Agents refer to themselves, so that only the collector frees them.
     """
+    gc.collect()
     trim = _of_malloc("malloc_trim")
     if trim is not None:
         trim(0)
@@ -181,9 +183,11 @@ def attempt(job: Job, function: Function, report: Callable[[int, bool], None]) -
     # a killed sweep's worker may live a moment longer than the sweep: two must not write the same checkpoints
     with exclusive(scratch.with_name(f"{scratch.name}.lock"), wait=60.0):
         ticks = Ticks(report, resumes=any(scratch.iterdir()))
-        result = function(job.settings if job.task is None else job.task, ticks, scratch)
+        try:
+            result = function(job.settings if job.task is None else job.task, ticks, scratch)
+        finally:
+            give_back_memory()
         ticks.flush()
-        give_back_memory()
         return encode(job, result)
 
 
