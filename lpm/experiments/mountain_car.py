@@ -26,7 +26,7 @@ from lpm.experiments.training import Condition, Scale, TrainingExperiment, avera
 AGENT = PRESETS["noisy"]
 SMALL_AGENT = replace(AGENT, num_envs=4, rollout_steps=32)
 TABLE = "Table 2"
-# of the others, ICM differs from IDF by one constant, NGU is about episodes that end, and the oracle is no method
+# of the others, ICM differs from IDF by one constant, and NGU is about episodes that end
 MAIN = tuple(name for name in ALL if name not in ("icm", "ngu"))
 CONDITIONS = {
     "deterministic": Condition("deterministic", {"noise": False}),

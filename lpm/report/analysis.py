@@ -122,8 +122,8 @@ class ScoreTable:
     """Condition to the best mean, of references only if there is nothing else."""
 
     def is_best(self, condition: str, cell: Cell) -> bool:
-        """Whether it has the best mean of its condition; never a reference, nor in a table of one method."""
-        rivals = [method for method in self.methods if method not in REFERENCES]
+        """Whether it has the best mean of its condition; never a reference, nor where there is one method only."""
+        rivals = [m for c, m in self.cells if c == condition and m not in REFERENCES]
         return len(rivals) > 1 and cell.score.method in rivals and cell.summary.mean == self.best[condition]
 
 
@@ -262,13 +262,14 @@ def _claims(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> t
         else (cells.get((c.metric, c.condition, c.better)), cells.get((c.metric, c.condition, c.worse)))
         for c in evidence.claims
     ]
-    count = sum(a is not None and b is not None for a, b in found)
+    count = sum(not c.untestable(evidence.scale) for c in evidence.claims)
     tests: list[tuple[Comparison, Comparison] | None] = []
     for claim, (a, b) in zip(evidence.claims, found, strict=True):
         tests.append(None if a is None or b is None else _both_ways(evidence, claim, a, b, count))
     done = [pair for pair in tests if pair is not None]
-    forward = iter(statistics.holm([pair[0].p for pair in done]))
-    backward = iter(statistics.holm([pair[1].p for pair in done]))
+    forward = iter(statistics.holm([pair[0].p for pair in done], count))
+    backward = iter(statistics.holm([pair[1].p for pair in done], count))
+    smallest = iter(statistics.holm([pair[0].smallest for pair in done], count))
     results = []
     for claim, (a, b), pair in zip(evidence.claims, found, tests, strict=True):
         if pair is None or a is None or b is None:
@@ -276,7 +277,7 @@ def _claims(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> t
             results.append(not_run(claim, evidence.scale, [evidence.methods.get(m, m) for m in missing]))
             continue
         p, reverse = next(forward), next(backward)
-        enough = evidence.scale != "smoke" and pair[0].smallest * count <= LEVEL
+        enough = next(smallest) <= LEVEL and evidence.scale != "smoke"
         verdict, why = _claim_verdict(evidence, pair[0], p, reverse, enough)
         needed = None
         if verdict == "undecided" and evidence.scale != "smoke":

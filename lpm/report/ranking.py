@@ -10,7 +10,7 @@ import numpy as np
 from lpm.experiments.evidence import size_of
 from lpm.report.analysis import Analysis
 from lpm.report.families import PAPER, RECOMMENDED, REFERENCES, family_of
-from lpm.report.statistics import Estimate, Floats, Interval
+from lpm.report.statistics import TAILS, Estimate, Floats, Interval
 from lpm.report.text import count_of, short_number
 
 NOT_RANKED: Mapping[str, str] = {
@@ -163,14 +163,15 @@ def why_not(analysis: Analysis) -> str:
 def reasons(analyses: Sequence[Analysis]) -> list[str]:
     """Why each is not ranked, empty for those that are: one scale of an experiment stands for it."""
     found = [why_not(analysis) for analysis in analyses]
-    methods = [len(a.table(next(iter(a.evidence.metrics), "")).methods) for a in analyses]
+    methods = [len(set(a.table(next(iter(a.evidence.metrics), "")).methods) - set(REFERENCES)) for a in analyses]
     scales = [a.evidence.scale for a in analyses]
     for name in {a.evidence.name for a in analyses}:
         places = [i for i, a in enumerate(analyses) if a.evidence.name == name and not found[i]]
         best = max(places, key=lambda i: (methods[i], size_of(scales[i])), default=0)
         for i in places:
             if i != best:
-                more = "more methods" if methods[best] > methods[i] else "as many methods and a larger budget"
+                larger = " and a larger budget" if size_of(scales[best]) > size_of(scales[i]) else ""
+                more = "more methods" if methods[best] > methods[i] else f"as many methods{larger}"
                 found[i] = f"at the {scales[i]} scale: the {scales[best]} scale has {more}"
     return found
 
@@ -211,7 +212,7 @@ def _place(method: str, label: str, tasks: Sequence[Task], draws: Floats) -> Pla
 
 
 def _interval(draws: Floats) -> Interval:
-    low, high = np.quantile(draws, [0.025, 0.975])
+    low, high = np.quantile(draws, TAILS)
     return Interval(float(low), float(high))
 
 
@@ -228,7 +229,7 @@ def in_focus(analysis: Analysis) -> list[str]:
     means = {key: cell.summary.mean for key, cell in table.cells.items()}
 
     def order(conditions: Iterable[str]) -> list[str]:
-        found = {m: [means[c, m] for c in conditions if (c, m) in means] for m in table.methods}
+        found = {m: [means[c, m] for c in conditions if (c, m) in means] for m in table.methods if m not in REFERENCES}
         return sorted((m for m in found if found[m]), key=lambda m: sign * float(np.mean(found[m])))
 
     best = order(list(table.conditions))

@@ -24,6 +24,8 @@ BAND_RESAMPLES = 1_000
 """Of a curve or profile, which has a number at many places."""
 COVERAGE = 0.95
 """Of every interval."""
+TAILS = ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2)
+"""The quantiles between which as much lies."""
 EXACT_LIMIT = 1 << 16
 """A permutation test with at most this many arrangements looks at all of them."""
 
@@ -146,7 +148,7 @@ def _resampled(vector: Floats, rng: np.random.Generator, resamples: int) -> Floa
 
 
 def _percentiles(draws: Floats) -> Interval:
-    low, high = np.quantile(draws, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
+    low, high = np.quantile(draws, TAILS)
     return Interval(float(low), float(high))
 
 
@@ -167,7 +169,7 @@ def curve_band(runs: ArrayLike, rng: np.random.Generator) -> tuple[Floats, Float
         return mean, none, none.copy()
     # A seed is drawn with its whole curve: one set of weights for all steps.
     weights = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=BAND_RESAMPLES) / seeds
-    low, high = np.quantile(weights @ values, [0.025, 0.975], axis=0)
+    low, high = np.quantile(weights @ values, TAILS, axis=0)
     return mean, low, high
 
 
@@ -202,7 +204,7 @@ def performance_profile(
         none = np.full_like(value, np.nan)
         return value, none, none.copy()
     drawn = np.concatenate([_resampled(v, rng, resamples) for v in vectors], axis=1)
-    low, high = np.quantile(_share_above(drawn, tau), [0.025, 0.975], axis=0)
+    low, high = np.quantile(_share_above(drawn, tau), TAILS, axis=0)
     return value, low, high
 
 
@@ -252,18 +254,21 @@ def arrangements(a: int, b: int, paired: bool) -> int:
     return 2**a if paired else math.comb(a + b, a)
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def holm(p_values: Sequence[float], claims: int | None = None) -> list[float]:
     """Holm's correction: p-values that hold for all claims together, in the given order.
 
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
+    `claims` is how many there are if some have no p-value: they count like those with the largest.
+
+    >>> holm([0.01, 0.04, 0.03]), holm([0.01], claims=3)
+    ([0.03, 0.06, 0.06], [0.03])
     """
+    claims = len(p_values) if claims is None else claims
     if any(not 0 <= p <= 1 for p in p_values):
         raise ValueError(f"p_values: expected numbers from 0 to 1, got {list(p_values)}")
     corrected = [0.0] * len(p_values)
     worst = 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
-        worst = max(worst, min(1.0, (len(p_values) - rank) * p_values[index]))
+        worst = max(worst, min(1.0, (claims - rank) * p_values[index]))
         corrected[index] = worst
     return corrected
 
@@ -288,5 +293,5 @@ def difference_interval(
     if ours + theirs == 0:
         return Interval(difference, difference)
     freedom = (ours + theirs) ** 2 / (ours**2 / (vector.size - 1) + (theirs**2 / (runs - 1) if theirs else 0.0))
-    half = float(stats.t.ppf((1 + COVERAGE) / 2, freedom)) * math.sqrt(ours + theirs)
+    half = float(stats.t.ppf(TAILS[1], freedom)) * math.sqrt(ours + theirs)
     return Interval(difference - half, difference + half)

@@ -1,7 +1,7 @@
 """What reproduces and what does not: every claim and number of the paper once, and what would decide those left open.
 
 An experiment may have been run at several scales. Each claim is judged at the largest one that has as many seeds as
-could settle it, each number at the largest at which it was run; other scales stay in the tables of their own.
+could settle it, each number at the largest with two seeds or more; other scales stay in the tables of their own.
 """
 
 from __future__ import annotations
@@ -68,13 +68,17 @@ def claims_once(analyses: Iterable[Analysis]) -> dict[tuple[str, Claim], tuple[A
 
 
 def numbers_once(analyses: Iterable[Analysis]) -> dict[tuple[str, str, str, str], Cell]:
-    """(experiment, metric, condition, method) to our cell beside the paper's number, at the largest scale."""
-    return {
-        (analysis.evidence.name, *key): cell
-        for analysis in sorted(analyses, key=_size)
-        for key, cell in analysis.cells.items()
-        if cell.verdict != "no number"
-    }
+    """(experiment, metric, condition, method) to our cell beside the paper's number, at the largest scale.
+
+    One seed has no interval, and counts where there is nothing else.
+    """
+    found: dict[tuple[str, str, str, str], Cell] = {}
+    for analysis in sorted(analyses, key=_size):
+        for key, cell in analysis.cells.items():
+            place = analysis.evidence.name, *key
+            if cell.verdict != "no number" and (place not in found or cell.summary.n > 1):
+                found[place] = cell
+    return found
 
 
 def judge(analyses: Sequence[Analysis]) -> list[Judged]:

@@ -95,9 +95,14 @@ def test_a_lone_method_is_nowhere_the_best():
     text = page([analysis])
     assert 'class="best"' not in text
     assert "Best in" not in text
-    both = page([analyse(mountain_car(methods=2))])
+    whole = mountain_car(methods=2)
+    both = page([analyse(whole)])
     assert 'class="best"' in both
     assert "Best in coverage (%): deterministic: " in both
+    first = next(iter(whole.methods))
+    part = tuple(s for s in whole.scores if s.condition != "deterministic" or s.method == first)
+    table = analyse(dataclasses.replace(whole, scores=part)).table("coverage")
+    assert {c for (c, _), cell in table.cells.items() if table.is_best(c, cell)} == {"stochastic"}
 
 
 def test_files(tmp_path):

@@ -16,7 +16,7 @@ from lpm.report.export import markdown_scores, scores_csv
 from lpm.report.html import page
 from lpm.report.pages import write_pages
 from lpm.report.ranking import reasons
-from lpm.report.verdicts import claims_once, claims_table, cost_table, judge, summary
+from lpm.report.verdicts import claims_once, claims_table, cost_table, judge, numbers_once, summary
 
 
 def maze(scale: str, shift: float = 0.0, methods: tuple[str, ...] = ("lpm", "rnd"), seeds: int = 8) -> Evidence:
@@ -72,6 +72,38 @@ def test_a_larger_scale_with_too_few_seeds_to_settle_anything_does_not_count():
     assert (rnd.result.verdict, rnd.scale) == ("undecided", "long")
 
 
+def test_what_was_not_run_counts_in_the_correction():
+    """Ten claims are ten chances, whichever of them were run first."""
+    (one,) = (r for r in analyse(maze("desk", 400.0, seeds=4)).claims if r.corrected)
+    assert one.comparison is not None
+    claims = len(load_experiment("maze").claims)
+    assert one.corrected == pytest.approx(claims * one.comparison.p)
+
+
+def test_a_claim_is_corrected_for_those_that_are_not_yet_settled():
+    """The second of two is held to the whole level, and so is whether its seeds could settle it."""
+    experiment = load_experiment("maze")
+    both = [c for c in experiment.claims if c.condition == "state" and c.worse in ("rnd", "ama")]
+    given = maze("long", 400.0, ("lpm", "rnd", "ama"), seeds=7)
+    few = dataclasses.replace(given.scores[2], values={0: 0.0, 1: 1.0})  # 7 and 2 seeds: p is at least 1/36
+    found = analyse(dataclasses.replace(given, scores=(*given.scores[:2], few), claims=tuple(both)))
+    settled = {r.claim.worse: (r.verdict, r.enough) for r in found.claims}
+    assert 1 / 36 < 0.05 < 2 / 36
+    assert settled == {"rnd": ("holds", True), "ama": ("holds", True)}
+
+
+def test_one_seed_of_a_larger_scale_replaces_no_number():
+    def with_number(scale: str, seeds: int) -> Analysis:
+        given = maze(scale, seeds=seeds)
+        paper = load_experiment("maze").paper["state", "cells", "lpm"]
+        return analyse(dataclasses.replace(given, scores=(dataclasses.replace(given.scores[0], paper=paper),)))
+
+    desk, one, two = with_number("desk", 8), with_number("long", 1), with_number("long", 2)
+    for given, seeds in (([desk, one], 8), ([one, desk], 8), ([desk, two], 2), ([one], 1)):
+        (cell,) = numbers_once(given).values()
+        assert cell.summary.n == seeds
+
+
 def test_an_open_claim_names_seeds_and_time():
     (rnd,) = (j for j in judge([analyse(maze("desk", 8.0))]) if j.scale)
     assert rnd.result.verdict == "undecided"
@@ -113,6 +145,8 @@ def test_one_scale_of_an_experiment_is_ranked():
     for given in ([small, long], [long, small]):  # of equals the largest, whatever their order
         said = dict(zip((a.evidence.scale for a in given), reasons(given), strict=True))
         assert said == {"desk": "at the desk scale: the long scale has as many methods and a larger budget", "long": ""}
+    known = analyse(maze("desk", methods=("lpm", "rnd", "oracle")))  # the oracle is not one that is ranked
+    assert reasons([known, long])[1] == ""
 
 
 # ---- diverged and unfinished ----------------------------------------------------------------------------------
