@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from lpm.nn.inputs import ObservationInput
 from lpm.nn.networks import Encoder
 
-FEW_FRAMES = 4
-"""Up to as many, convolutions written out as products are faster than the library's (`benchmarks/pixels.py`)."""
+FEW_NUMBERS = 2**16
+"""Images of up to as many numbers in all are convolved faster by products that are written out than by the library
+(`benchmarks/pixels.py`)."""
 
 
 def can_fuse(layers: nn.Sequential) -> bool:

@@ -16,7 +16,7 @@ from gymnasium.spaces import Box
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lpm.agents.fused import FEW_FRAMES, ActingEncoder, ActingMLP, can_fuse, can_write_out
+from lpm.agents.fused import FEW_NUMBERS, ActingEncoder, ActingMLP, can_fuse, can_write_out
 from lpm.core.spaces import Spaces
 from lpm.nn.fused import FlatParameters, FusedMLP, linear_layers
 from lpm.nn.inputs import ObservationInput
@@ -124,7 +124,7 @@ class ActorCritic(nn.Module):
             return lambda obs: (act(obs), None)
         if self.encoder is None:
             return lambda obs: (self.policy(obs), None)
-        if rows > FEW_FRAMES or not can_write_out(self.encoder):
+        if rows * math.prod(self.spaces.obs_shape) > FEW_NUMBERS or not can_write_out(self.encoder):
             return self
         encode = ActingEncoder(self.encoder)
 

@@ -161,6 +161,10 @@ class LGNConfig:
         expect(self, "power", 0 < self.power < math.inf, "more than 0 and finite")
         if not self.gate:
             expect_idle(self, "with gate=False", "power")
+        if self.units == "none":
+            expect_idle(self, "with units='none'", "unit_ridge")
+        if self.fourier == 0:
+            expect_idle(self, "with fourier=0", "length_scale")
         for name in ("ridge", "length_scale"):
             expect(self, name, 0 < getattr(self, name) < math.inf, "more than 0 and finite")
 

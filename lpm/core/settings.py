@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 
@@ -25,7 +25,9 @@ def expect_at_least(config: Any, least: float, *names: str) -> None:
 
 def expect_idle(config: Any, when: str, *names: str) -> None:
     """Refuse a value other than the default in fields that have no effect `when`, such as "with gate=False"."""
-    defaults = {field.name: field.default for field in fields(config)}
+    settings = {field.name: field for field in fields(config)}
     for name in names:
-        wanted = f"its default {defaults[name]!r} {when}, where it has no effect"
-        expect(config, name, getattr(config, name) == defaults[name], wanted)
+        make = settings[name].default_factory
+        default = settings[name].default if make is MISSING else make()
+        wanted = f"its default {default!r} {when}, where it has no effect"
+        expect(config, name, getattr(config, name) == default, wanted)

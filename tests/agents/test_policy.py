@@ -134,7 +134,7 @@ def test_other_networks_are_not_fused() -> None:
 
 
 @pytest.mark.parametrize("shape", [(60, 80, 3), (4, 84, 84), (3, 36, 41)], ids=str)
-@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("act", ["relu", "leaky_relu", "tanh"])
 def test_acting_on_few_frames_is_the_network_up_to_rounding(shape: tuple[int, ...], rows: int, act: Activation) -> None:
     generator = torch.Generator().manual_seed(8)
@@ -149,7 +149,7 @@ def test_acting_on_few_frames_is_the_network_up_to_rounding(shape: tuple[int, ..
         torch.testing.assert_close((policy, values), network(obs), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("side", "rows"), [(84, 5), (42, 1)], ids=["many frames", "padded convolutions"])
+@pytest.mark.parametrize(("side", "rows"), [(84, 3), (42, 1)], ids=["many frames", "padded convolutions"])
 def test_acting_is_the_network_itself_where_that_is_faster(side: int, rows: int) -> None:
     spaces = Spaces(Box(0, 255, (4, side, side), np.uint8), Discrete(5))
     network = ActorCritic(spaces, NetworkConfig(features=32), 2, torch.Generator().manual_seed(9))
