@@ -93,7 +93,7 @@ EXPERIMENT = TrainingExperiment(
     claims=(
         Claim("LPM reaches more than RND", FIGURE, "clean", "cells", "lpm-rnd", "rnd"),
         Claim("LPM scores more than RND", FIGURE, "clean", "return", "lpm-rnd", "rnd",
-              paper_size="first scores after 20 million steps: after 100,000 nobody has any"),
+              paper_size="first scores after 20 million steps, of which the desk size has a two-hundredth"),
     ),
     frames=frames,
 )  # fmt: skip
