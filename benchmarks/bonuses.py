@@ -81,6 +81,19 @@ def rollout(shape: str) -> dict[str, np.ndarray]:
     }
 
 
+def block_of(shape: str) -> Any:
+    """The rollout as our bonuses take it."""
+    import torch
+
+    import lpm
+
+    data = {key: torch.as_tensor(value) for key, value in rollout(shape).items()}
+    return lpm.Transitions.build(
+        data["obs"], data["action"], data["next_obs"],
+        truncated=data["done"], reward=data["reward"], policy=data["policy"],
+    )  # fmt: skip
+
+
 def spaces(shape: str) -> tuple[Any, Any]:
     from gymnasium.spaces import Box, Discrete
 
@@ -109,17 +122,11 @@ def measure(cycle: Callable[[], None], shape: str, cycles: int, clock: str, warm
 
 
 def run_ours(name: str, shape: str, cycles: int, clock: str, matched: bool) -> dict[str, Any]:
-    import torch
-
     import lpm
     from lpm.core.registry import lookup
     from lpm.nn.buffers import RingBuffer
 
-    data = {key: torch.as_tensor(value) for key, value in rollout(shape).items()}
-    batch = lpm.Transitions.build(
-        data["obs"], data["action"], data["next_obs"],
-        truncated=data["done"], reward=data["reward"], policy=data["policy"],
-    )  # fmt: skip
+    batch = block_of(shape)
     fields: dict[str, Any] = {}
     if matched:
         known = {field.name for field in dataclasses.fields(lookup(name).bonus.Config)}

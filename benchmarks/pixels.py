@@ -73,7 +73,6 @@ def beside_before(before: str, rounds: int) -> dict[str, Any]:
 
 def operations(name: str) -> float:
     """Floating-point operations of the products and convolutions of one transition, or of one step of PPO."""
-    import torch
     from torch.utils.flop_counter import FlopCounterMode
 
     import lpm
@@ -82,10 +81,7 @@ def operations(name: str) -> float:
         agent = training.agent_of(training.CASES["atari"], "none")
         cycle, transitions = agent.cycle, agent.config.num_envs * agent.config.rollout_steps
     else:
-        data = {key: torch.as_tensor(value) for key, value in bonuses.rollout("image").items()}
-        block = lpm.Transitions.build(
-            data["obs"], data["action"], data["next_obs"], truncated=data["done"], reward=data["reward"]
-        )
+        block = bonuses.block_of("image")
         steps, envs = block.shape
         bonus = lpm.make(name, lpm.Spaces(*bonuses.spaces("image")), num_envs=envs, rollout_steps=steps)
         transitions = steps * envs

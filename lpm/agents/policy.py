@@ -127,12 +127,7 @@ class ActorCritic(nn.Module):
         if rows * math.prod(self.spaces.obs_shape) > FEW_NUMBERS or not can_write_out(self.encoder):
             return self
         encode = ActingEncoder(self.encoder)
-
-        def both(obs: Tensor) -> tuple[Tensor, Tensor]:
-            x = encode(self.input(obs))
-            return self._with_std(self.actor(x)), self.critic(x)
-
-        return both
+        return lambda obs: self._heads(encode(self.input(obs)))
 
     def spread(self) -> Tensor | None:
         """The log standard deviation of all states' actions, where `for_acting` leaves it out."""
@@ -163,7 +158,9 @@ class ActorCritic(nn.Module):
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Policy parameters (B, P) and values (B, heads) of raw observations (B, ...)."""
-        x = self._features(obs)
+        return self._heads(self._features(obs))
+
+    def _heads(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return self._with_std(self.actor(x)), self.critic(x)
 
     def policy(self, obs: Tensor) -> Tensor:
