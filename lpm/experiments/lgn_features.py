@@ -42,7 +42,7 @@ EXPERIMENT = replace(
         "smoke": replace(
             SMOKE,
             methods=("lgn", "inverse", "random"),
-            bonus={"lgn": {"warmup": 8}, TRAINED: {"warmup": 8, "lesson": 16, "passes": 1}},
+            bonus={"lgn": {"warmup": 8}, TRAINED: {"warmup": 8, "lesson": 16}},
         ),
         "desk": replace(DESK, seeds=3, methods=tuple(METHODS), bonus={}),
     },

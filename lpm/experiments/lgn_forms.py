@@ -143,6 +143,8 @@ class TrainedConfig(LGNConfig):
         super().__post_init__()
         expect_choice(self, "teacher", "none", "forward_error", "idf", "etd")
         expect_at_least(self, 1, "lesson", "passes")
+        if self.teacher == "none":
+            expect_idle(self, "with teacher='none'", "passes")
 
 
 class LGNOnTrainedFeatures(LGN):

@@ -63,7 +63,7 @@ def test_more_steps_explain_more() -> None:
 
 @pytest.mark.parametrize("teacher", ["none", "forward_error", "idf", "etd"])
 def test_features_are_frozen_after_the_lesson(teacher: str) -> None:
-    config = TrainedConfig(teacher=teacher, lesson=100, passes=1, warmup=32, features=16)
+    config = TrainedConfig(teacher=teacher, lesson=100, warmup=32, features=16)
     bonus = LGNOnTrainedFeatures(IMAGE, config, num_envs=2, rollout_steps=32)
     looked_at = block(IMAGE, 99).obs.flatten(0, 1)
     start = bonus.state.encoded(looked_at)
@@ -78,6 +78,11 @@ def test_features_are_frozen_after_the_lesson(teacher: str) -> None:
     assert all(reward.any() for reward in rewards[1:])  # the stand-in pays until it is no longer needed
     alone = [bonus.stand_in.score(block(IMAGE, seed)) for seed in range(5)]
     assert not torch.equal(rewards[4], alone[4])
+
+
+def test_passes_of_no_teacher_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"passes: expected its default 16 with teacher='none'"):
+        TrainedConfig(teacher="none", passes=1)
 
 
 @pytest.mark.parametrize(
