@@ -18,19 +18,26 @@ from lpm.report.statistics import Floats
 FORMATS = ("png", "svg", "pdf")
 LEGEND_INCHES = 1.46
 """Width of a column of the legend: the longest labels fit."""
-_DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1, 1.5)))
+_DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 1.5, 1, 1.5)))
 
 
 def draw_curves(analysis: Analysis, metric: str, looks: Mapping[str, Look]) -> Any:
-    """Mean of every method, a panel per condition; those in focus have their colour and a band, the others are grey."""
+    """Mean of every method; those in focus have their colour and a band, the others are grey, with dashes in turn.
+
+    A panel per condition, but none where every curve is zero all along, as the share of noise is where there is none.
+    """
     bands = [band for band in analysis.bands if band.metric == metric]
+    moving = {band.condition for band in bands if np.any(band.mean)}
+    bands = [band for band in bands if band.condition in moving or not moving]
     conditions = analysis.conditions(band.condition for band in bands)
     figure, axes = _panels(list(conditions.values()))
     focus = in_focus(analysis)
+    grey = [method for method in analysis.methods if method not in focus]
     for axis, condition in zip(axes, conditions, strict=True):
         for method, label in analysis.methods.items():
             for band in (b for b in bands if (b.condition, b.method) == (condition, method)):
-                _line(axis, band, _plain(label), looks[method], method in focus)
+                dash = looks[method].dash if method in focus else grey.index(method) % len(_DASHES)
+                _line(axis, band, _plain(label), looks[method].colour if method in focus else None, _DASHES[dash])
         axis.set_xlabel(_plain(analysis.evidence.step_label))
         axis.xaxis.set_major_formatter(lambda step, _: f"{step:g}" if step < 1000 else f"{step / 1000:,g}k")
     axes[0].set_ylabel(_plain(fill(analysis.metrics("curves")[metric], 32)))
@@ -135,19 +142,19 @@ def _plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _line(axis: Any, band: Band, label: str, look: Look, focused: bool) -> None:
-    colour = look.colour if focused else "#b9bfc6"
-    width = (2.8 if band.method == RECOMMENDED else 2.0) if focused else 1.0
+def _line(axis: Any, band: Band, label: str, colour: str | None, dashes: Any) -> None:
+    """A mean with its band; thin, grey and behind without a colour."""
+    width = 1.0 if colour is None else 2.8 if band.method == RECOMMENDED else 2.0
     axis.plot(
         band.steps,
         band.mean,
         label=label,
         linewidth=width,
-        color=colour,
-        linestyle=_DASHES[look.dash],
-        zorder=2 + focused,
+        color=colour or "#9aa1a9",
+        linestyle=dashes,
+        zorder=2 if colour is None else 3,
     )
-    if focused and not np.isnan(band.low).all():
+    if colour is not None and not np.isnan(band.low).all():
         axis.fill_between(band.steps, band.low, band.high, color=colour, alpha=0.15, linewidth=0)
 
 

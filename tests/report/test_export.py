@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import itertools
 
 import numpy as np
 from synthetic_evidence import hostile, mountain_car
@@ -175,3 +176,24 @@ def test_the_legend_of_one_panel_stays_on_the_picture():
     assert len(legend.get_texts()) >= 9
     assert figure.bbox.x0 <= box.x0
     assert box.x1 <= figure.bbox.x1
+
+
+def test_a_condition_where_every_curve_is_zero_has_no_panel_unless_all_have_none():
+    evidence = mountain_car(methods=2, points=3)
+    metric = next(iter(evidence.metrics))
+    still = tuple(dataclasses.replace(c, runs={s: (0.0,) * len(c.steps) for s in c.runs}) for c in evidence.curves)
+    half = tuple(s if s.condition == "deterministic" else c for s, c in zip(still, evidence.curves, strict=True))
+    for curves, titles in ((evidence.curves, 2), (half, 1), (still, 2)):
+        figure = drawing.draw_curves(
+            analyse(dataclasses.replace(evidence, curves=curves)), metric, looks(list(evidence.methods))
+        )
+        assert len([axis for axis in figure.axes if axis.get_title()]) == titles
+
+
+def test_grey_lines_beside_each_other_in_the_legend_have_other_dashes():
+    evidence = mountain_car(methods=12, points=3)
+    metric = next(iter(evidence.metrics))
+    figure = drawing.draw_curves(analyse(evidence), metric, looks(list(evidence.methods)))
+    grey = [line for line in figure.axes[0].get_lines() if line.get_linewidth() == 1.0]
+    assert len(grey) >= 4
+    assert all(a._dash_pattern != b._dash_pattern for a, b in itertools.pairwise(grey))
