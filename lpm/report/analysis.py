@@ -160,6 +160,12 @@ class Analysis:
         known = {c: label for c, label in self.evidence.conditions.items() if c in seen}
         return known | {c: c for c in seen if c not in known}
 
+    def panels(self, metric: str) -> dict[str, list[Band]]:
+        """Condition to the curves of a metric, in the order of the methods."""
+        bands = [band for band in self.bands if band.metric == metric]
+        conditions = self.conditions(band.condition for band in bands)
+        return {c: [b for m in self.methods for b in bands if (b.condition, b.method) == (c, m)] for c in conditions}
+
     def table(self, metric: str) -> ScoreTable:
         """The scores of a metric."""
         cells = {key[1:]: cell for key, cell in self.cells.items() if key[0] == metric}

@@ -26,18 +26,18 @@ def draw_curves(analysis: Analysis, metric: str, looks: Mapping[str, Look]) -> A
 
     A panel per condition, but none where every curve is zero all along, as the share of noise is where there is none.
     """
-    bands = [band for band in analysis.bands if band.metric == metric]
-    moving = {band.condition for band in bands if np.any(band.mean)}
-    bands = [band for band in bands if band.condition in moving or not moving]
-    conditions = analysis.conditions(band.condition for band in bands)
-    figure, axes = _panels(list(conditions.values()))
+    panels = analysis.panels(metric)
+    panels = {c: bands for c, bands in panels.items() if any(np.any(band.mean) for band in bands)} or panels
+    figure, axes = _panels(list(analysis.conditions(panels).values()))
     focus = in_focus(analysis)
     grey = [method for method in analysis.methods if method not in focus]
-    for axis, condition in zip(axes, conditions, strict=True):
-        for method, label in analysis.methods.items():
-            for band in (b for b in bands if (b.condition, b.method) == (condition, method)):
-                dash = looks[method].dash if method in focus else grey.index(method) % len(_DASHES)
-                _line(axis, band, _plain(label), looks[method].colour if method in focus else None, _DASHES[dash])
+    for axis, bands in zip(axes, panels.values(), strict=True):
+        for band in bands:
+            look, label = looks[band.method], _plain(analysis.methods[band.method])
+            if band.method in focus:
+                _line(axis, band, label, look.colour, _DASHES[look.dash])
+            else:
+                _line(axis, band, label, None, _DASHES[grey.index(band.method) % len(_DASHES)])
         axis.set_xlabel(_plain(analysis.evidence.step_label))
         axis.xaxis.set_major_formatter(lambda step, _: f"{step:g}" if step < 1000 else f"{step / 1000:,g}k")
     axes[0].set_ylabel(_plain(fill(analysis.metrics("curves")[metric], 32)))

@@ -272,12 +272,12 @@ def _curves(analysis: Analysis, payload: Payload) -> str:
         return legend if len(drawn) > 1 else ""
 
     def content(metric: str, label: str) -> tuple[list[str], str]:
-        bands = [band for band in analysis.bands if band.metric == metric]
+        panels = analysis.panels(metric)
         charts = []
-        for condition, name in analysis.conditions(band.condition for band in bands).items():
-            here = [b for method in analysis.methods for b in bands if (b.method, b.condition) == (method, condition)]
-            alt = f"{label}, {name}: mean over seeds of {len(here)} methods against {analysis.evidence.step_label}"
-            index = payload.curves(here, analysis.evidence.step_label, alt)
+        for condition, name in analysis.conditions(panels).items():
+            bands = panels[condition]
+            alt = f"{label}, {name}: mean over seeds of {len(bands)} methods against {analysis.evidence.step_label}"
+            index = payload.curves(bands, analysis.evidence.step_label, alt)
             charts.append(chart(index, name or label, label if name else "", focus=True))
         return charts, ""
 
