@@ -161,9 +161,14 @@ class Analysis:
         return known | {c: c for c in seen if c not in known}
 
     def panels(self, metric: str) -> dict[str, list[Band]]:
-        """Condition to the curves of a metric, in the order of the methods."""
+        """Condition to the curves of a metric, in the order of the methods.
+
+        Where every curve is zero all along, as the share of noise is without noise, there is nothing to show, unless it
+        is so in every condition.
+        """
         bands = [band for band in self.bands if band.metric == metric]
-        conditions = self.conditions(band.condition for band in bands)
+        moving = {band.condition for band in bands if np.any(band.mean)} or {band.condition for band in bands}
+        conditions = self.conditions(band.condition for band in bands if band.condition in moving)
         return {c: [b for m in self.methods for b in bands if (b.condition, b.method) == (c, m)] for c in conditions}
 
     def table(self, metric: str) -> ScoreTable:

@@ -22,12 +22,8 @@ _DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 1.5, 1,
 
 
 def draw_curves(analysis: Analysis, metric: str, looks: Mapping[str, Look]) -> Any:
-    """Mean of every method; those in focus have their colour and a band, the others are grey, with dashes in turn.
-
-    A panel per condition, but none where every curve is zero all along, as the share of noise is where there is none.
-    """
+    """Mean of every method; those in focus have their colour and a band, the others are grey, with dashes in turn."""
     panels = analysis.panels(metric)
-    panels = {c: bands for c, bands in panels.items() if any(np.any(band.mean) for band in bands)} or panels
     figure, axes = _panels(list(analysis.conditions(panels).values()))
     focus = in_focus(analysis)
     grey = [method for method in analysis.methods if method not in focus]

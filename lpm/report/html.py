@@ -286,6 +286,9 @@ def _curves(analysis: Analysis, payload: Payload) -> str:
     note = "Mean over seeds; the band is its pointwise 95 % bootstrap interval."
     if any(band.seeds == 1 for band in analysis.bands):
         note += " A line without a band is a single seed."
+    hidden = any(set(analysis.panels(m)) < {b.condition for b in analysis.bands if b.metric == m} for m in metrics)
+    if hidden:
+        note += " A condition in which a curve is zero for all methods has no chart of it."
     note += " A few methods have their colour; the others are grey until they are touched or clicked in the legend."
     return f'{controls}{legend}{parts}<p class="soft">{note}</p>'
 

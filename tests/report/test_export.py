@@ -183,11 +183,13 @@ def test_a_condition_where_every_curve_is_zero_has_no_panel_unless_all_have_none
     metric = next(iter(evidence.metrics))
     still = tuple(dataclasses.replace(c, runs={s: (0.0,) * len(c.steps) for s in c.runs}) for c in evidence.curves)
     half = tuple(s if s.condition == "deterministic" else c for s, c in zip(still, evidence.curves, strict=True))
-    for curves, titles in ((evidence.curves, 2), (half, 1), (still, 2)):
-        figure = drawing.draw_curves(
-            analyse(dataclasses.replace(evidence, curves=curves)), metric, looks(list(evidence.methods))
-        )
-        assert len([axis for axis in figure.axes if axis.get_title()]) == titles
+    for curves, shown in ((evidence.curves, 2), (half, 1), (still, 2)):
+        analysis = analyse(dataclasses.replace(evidence, curves=curves))
+        figure = drawing.draw_curves(analysis, metric, looks(list(evidence.methods)))
+        assert len([axis for axis in figure.axes if axis.get_title()]) == shown
+        text = page([analysis])
+        assert text.count(": mean over seeds of 2 methods") == shown * len(analysis.metrics("curves"))
+        assert ("zero for all methods has no chart" in text) == (shown == 1)
 
 
 def test_grey_lines_beside_each_other_in_the_legend_have_other_dashes():
