@@ -134,15 +134,18 @@ def full_table(analyses: Mapping[str, Analysis], name: str) -> str:
 
 
 def short_table(analyses: Mapping[str, Analysis], show: Show, stem: str, metric: str, *methods: str) -> str:
-    """Cells shown in one way: a row a method, a column a condition. Those that the project recommends are bold."""
+    """Cells shown in one way: a row a method, a column a condition. Bold: the best, and the recommended one's name."""
     if without_runs(analyses, stem):
         return f"{NO_RUNS}\n"
     table = analysis_of(analyses, stem).table(metric)
     rows = []
     for method in methods:
-        cells = [cell_of(analyses, show, stem, condition, metric, method) for condition in table.conditions]
-        row = [f"`{bonus_of(method)}`", *cells]
-        rows.append([f"**{cell}**" for cell in row] if method == RECOMMENDED else row)
+        name = f"`{bonus_of(method)}`"
+        row = [f"**{name}**" if method == RECOMMENDED else name]
+        for condition in table.conditions:
+            shown, cell = cell_of(analyses, show, stem, condition, metric, method), table.cells.get((condition, method))
+            row.append(f"**{shown}**" if cell and table.is_best(condition, cell) else shown)
+        rows.append(row)
     return markdown_table(("bonus", *table.conditions.values()), rows)
 
 

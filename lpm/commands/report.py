@@ -48,6 +48,8 @@ def run(args: Sequence[str]) -> int:
         )
         scale = f" ({analysis.evidence.scale})" if analysis.evidence.scale else ""
         console.print(f"{analysis.evidence.name}{scale}: {told or 'nothing in the paper to compare with'}")
+        if analysis.evidence.unfinished:
+            console.print(analysis.evidence.unfinished, style="yellow")
     ranking = rank(written.analyses)
     if ranking is not None:
         console.print(ranking.sentence, style="bold")

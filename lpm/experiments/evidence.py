@@ -34,6 +34,8 @@ class PaperNumber:
     """Where it stands, e.g. "Table 2"."""
     seeds: int | None = None
     """Over how many runs, where the paper says so."""
+    paper_size: str = ""
+    """Why only runs of the paper's own budget can be compared with it, in words; empty if smaller ones can."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,8 @@ class Evidence:
     versions: Mapping[str, str] = field(default_factory=dict)
     lower_is_better: tuple[str, ...] = ()
     """Metrics of which less is better; a claim's `better` then means lower."""
+    unranked: tuple[str, ...] = ()
+    """Metrics of which neither more nor less is better, as the size of a bonus: nobody is the best."""
     unfinished: str = ""
     """What of the scale's runs is missing, in words; empty if none is."""
     seconds: Mapping[str, float] = field(default_factory=dict)

@@ -80,6 +80,8 @@ class Experiment:
     claims: tuple[Claim, ...] = ()
     lower_is_better: tuple[str, ...] = ()
     """Metrics of which less is better."""
+    unranked: tuple[str, ...] = ()
+    """Metrics of which neither more nor less is better."""
 
     # ---- what a subclass says -----------------------------------------------------------------------------
     @property
@@ -196,9 +198,10 @@ class Experiment:
                 "claims": self.claims,
                 "versions": results[0]["versions"],
                 "lower_is_better": self.lower_is_better,
+                "unranked": self.unranked,
                 "unfinished": self.unfinished(results),
                 "seconds": _median_seconds(results),
-                "warnings": unknown_runs(results, self),
+                "warnings": (*unknown_runs(results, self), *divergences(results)),
                 **shown,
             }
         )
@@ -238,6 +241,17 @@ def expect_known(kind: str, name: str, known: Sequence[str] | Mapping[str, Any])
     """Refuse an unknown method, condition or scale with the nearest known ones."""
     if name not in known:
         raise ValueError(f"unknown {kind} {name!r}{suggest(name, known)}")
+
+
+def divergences(results: Sequence[Result]) -> tuple[str, ...]:
+    """A warning for each run that ended early because a number stopped being finite."""
+    return tuple(
+        f"{s['experiment']} {s['scale']} {s['condition']}, {s['method']}, seed {s['seed']}: diverged: {r['diverged']}; "
+        "it is counted with what it had reached"
+        for r in results
+        if r.get("diverged")
+        for s in (r["settings"],)
+    )
 
 
 def unknown_runs(results: Sequence[Result], experiment: Experiment) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ a normalised bonus of weight 1 at each of a hundred steps would drown it for eve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -26,15 +27,12 @@ METHODS = ("lgn", "lpm", "lpm-slow", "lpm-anchored", "icm", "rnd", "ensemble", "
 
 
 def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
-    """Success over the last 100 episodes, its mean over the run, when it first reached a half, and the task's return.
-
-    A run that never reaches a half counts with all of its steps.
-    """
+    """Success over the last 100 episodes, its mean over the run, when it first was a half, and the task's return."""
     steps, successes = known(curves, "success") if "success" in curves else ([], [])
-    more = {}
-    if steps:
-        halfway = [step for step, value in zip(steps, successes, strict=True) if value >= 0.5]
-        more = {"mean_success": float(np.mean(successes)), "half": float((halfway or steps[-1:])[0])}
+    more = {"mean_success": float(np.mean(successes))} if steps else {}
+    halfway = [step for step, value in zip(steps, successes, strict=True) if value >= 0.5]
+    if halfway:
+        more["half"] = float(halfway[0])
     return {**last(curves, "success"), **more, **last(curves, "return")}
 
 
@@ -88,4 +86,5 @@ EXPERIMENT = TrainingExperiment(
     grid=grid,
     frames=frames,
     lower_is_better=("half",),
+    unreached={"success": 0.0, "mean_success": 0.0, "half": math.inf, "return": 0.0},
 )  # fmt: skip

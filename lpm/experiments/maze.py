@@ -26,7 +26,7 @@ from lpm.experiments.evidence import Claim, Frame, PaperNumber
 from lpm.experiments.experiment import Method
 from lpm.experiments.methods import ALL, RIVALS
 from lpm.experiments.pictures import rendered
-from lpm.experiments.training import Condition, Scale, TrainingExperiment, average
+from lpm.experiments.training import Condition, Scale, TrainingExperiment, average, cells_seen
 
 FIGURE = "Figure 3"
 PAPER_AGENT = PRESETS["paper-maze"]
@@ -72,7 +72,7 @@ BONUS = {
 
 def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
     """Cells seen, and the share of steps that showed noise."""
-    return {"cells": float(np.count_nonzero(visits)), **average(curves, "noise_share")}
+    return {**cells_seen(curves, visits), **average(curves, "noise_share")}
 
 
 def grid(visits: NDArray[np.float64]) -> NDArray[np.float64]:

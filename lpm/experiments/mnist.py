@@ -18,6 +18,7 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 from lpm import data
+from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
@@ -96,15 +97,18 @@ def run(
     spaces = Spaces(Box(0.0, 1.0, (source.pixels,)), Discrete(1))
     bonus = make(settings["bonus"], spaces, num_envs=BATCH, rollout_steps=1, seed=seed, **settings["fields"])
     curves: dict[str, list[Any]] = {"step": [], **{f"{p}_{k}": [] for p in POOLS for k in KINDS}}
+    diverged = {}
     for update in range(settings["updates"] + 1):
         if update % settings["eval_every"] == 0:
+            row = {f"{p}_{k}": _paid(bonus, fresh[p], k, settings["eval_transitions"]) for p in POOLS for k in KINDS}
+            bad = [f"bonus ({name}) is {value}" for name, value in row.items() if not math.isfinite(value)]
+            if bad:  # the same settings end like this again: a result like any other
+                diverged = {"diverged": f"{bad[0]} at update {update}"}
+                tick(settings["updates"] - update)
+                break
             curves["step"].append(update)
-            for pool in POOLS:
-                for kind in KINDS:
-                    batches = range(math.ceil(settings["eval_transitions"] / BATCH))
-                    # in blocks of one batch: the reward that the next 32 transitions would get
-                    scores = [bonus.score(_block(fresh[pool].sample(BATCH, kind))).mean().item() for _ in batches]
-                    curves[f"{pool}_{kind}"].append(float(np.mean(scores)))
+            for name, value in row.items():
+                curves[name].append(value)
         if update < settings["updates"]:
             bonus.step(_block(source.sample(BATCH)))
             bonus.update()
@@ -114,7 +118,14 @@ def run(
         "curves": curves,
         "parameters": parameters,
         "versions": versions("torch", "numpy"),
+        **diverged,
     }
+
+
+def _paid(bonus: IntrinsicReward, source: NoisyMNIST, kind: Kind, transitions: int) -> float:
+    """The mean bonus of new transitions, in blocks of one batch: what the next 32 of them would get."""
+    batches = range(math.ceil(transitions / BATCH))
+    return float(np.mean([bonus.score(_block(source.sample(BATCH, kind))).mean().item() for _ in batches]))
 
 
 def _block(batch: Batch) -> Transitions:
@@ -144,14 +155,15 @@ def settling_step(steps: Iterable[int], values: Iterable[float], share: float = 
     return settled
 
 
-def scores_of(steps: Sequence[int], values: Sequence[float]) -> dict[str, float]:
-    """Steps to settle (the whole run if it never does), the first non-zero bonus and the last one.
+def scores_of(steps: Sequence[int], values: Sequence[float], never: int) -> dict[str, float]:
+    """Steps to settle (`never` if it does not), the first non-zero bonus and the last one, if there are any.
 
-    >>> scores_of([0, 10, 20], [0.0, 2.0, 0.05])
+    >>> scores_of([0, 10, 20], [0.0, 2.0, 0.05], never=30)
     {'settled': 20.0, 'first': 2.0, 'last': 0.05}
     """
     settled = settling_step(steps, values)
-    return {"settled": float(steps[-1] if settled is None else settled), "first": first_pay(values), "last": values[-1]}
+    paid = {"first": first_pay(values), "last": values[-1]} if values else {}
+    return {"settled": float(never if settled is None else settled), **paid}
 
 
 class NoisyMNISTExperiment(Experiment):
@@ -190,19 +202,28 @@ class NoisyMNISTExperiment(Experiment):
         for condition in conditions:
             for (_, method), runs in self.found(results).items():
                 found = {r["settings"]["seed"]: (r["curves"]["step"], r["curves"][condition]) for r in runs}
-                steps = tuple(next(iter(found.values()))[0])
-                curves.append(
-                    Curve(condition, "bonus", method, steps, {seed: tuple(v) for seed, (_, v) in found.items()})
-                )
-                scored = {seed: scores_of(*curve) for seed, curve in found.items()}
+                diverged = tuple(r["settings"]["seed"] for r in runs if r.get("diverged"))
+                whole = {seed: curve for seed, curve in found.items() if seed not in diverged}
+                if whole:
+                    steps = tuple(next(iter(whole.values()))[0])
+                    lines = {seed: tuple(values) for seed, (_, values) in whole.items()}
+                    curves.append(Curve(condition, "bonus", method, steps, lines))
+                updates = runs[0]["settings"]["updates"]
+                scored = {
+                    # what stopped being finite has not settled
+                    seed: {**scores_of(*curve, updates), **({"settled": float(updates)} if seed in diverged else {})}
+                    for seed, curve in found.items()
+                }
                 for metric in ("settled", "first", "last"):
                     paper = (
                         PaperNumber(PAPER_STEPS[method], place=FIGURE)
                         if metric == "settled" and method in PAPER_STEPS and condition.startswith("training")
                         else None
                     )
-                    values = {seed: found_scores[metric] for seed, found_scores in scored.items()}
-                    scores.append(Score(condition, metric, method, values, paper))
+                    values = {seed: numbers[metric] for seed, numbers in scored.items() if metric in numbers}
+                    if values:
+                        ended = tuple(seed for seed in diverged if seed in values)
+                        scores.append(Score(condition, metric, method, values, paper, ended))
         first = results[0]["settings"]
         return self.show(
             results,
@@ -239,4 +260,5 @@ EXPERIMENT = NoisyMNISTExperiment(
         for kind in KINDS
     ),
     lower_is_better=("settled",),
+    unranked=("bonus", "first", "last"),
 )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from lpm.agents.ppo import PRESETS
 from lpm.experiments.evidence import Claim, Frame, PaperNumber, Score
 from lpm.experiments.methods import ALL
 from lpm.experiments.pictures import rendered
-from lpm.experiments.training import Condition, Scale, TrainingExperiment, average, last
+from lpm.experiments.training import Condition, Scale, TrainingExperiment, average, cells_seen, last
 
 AGENT = PRESETS["noisy"]
 SMALL_AGENT = replace(AGENT, num_envs=4, rollout_steps=32)
@@ -53,7 +54,7 @@ PAPER = {
 
 def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
     """Bins seen, and the share of steps that showed noise."""
-    return {"cells": float(np.count_nonzero(visits)), **average(curves, "noise_share"), **last(curves, "return")}
+    return {**cells_seen(curves, visits), **average(curves, "noise_share"), **last(curves, "return")}
 
 
 def drop(scores: Sequence[Score]) -> tuple[Score, ...]:
@@ -63,18 +64,25 @@ def drop(scores: Sequence[Score]) -> tuple[Score, ...]:
     mean over seeds is the ratio exactly, and a bootstrap over seeds gives the ratio's interval. The mean of each seed's
     own ratio is another number: one seed that stays at home without noise (10 bins, 60 with it) would rule it.
     """
-    found = {(s.condition, s.method): s.values for s in scores if s.metric == "cells"}
+    found = {(s.condition, s.method): s for s in scores if s.metric == "cells"}
     drops = []
     for method in dict.fromkeys(method for _, method in found):
-        clean, noisy = (found.get((condition, method), {}) for condition in CONDITIONS)
-        seeds = [seed for seed in clean if seed in noisy]
-        if not seeds:
+        pair = [found.get((condition, method)) for condition in CONDITIONS]
+        if pair[0] is None or pair[1] is None:
             continue
-        base = float(np.mean([clean[seed] for seed in seeds]))
-        ratio = float(np.mean([noisy[seed] for seed in seeds])) / base
-        values = {seed: 100 * (1 - ratio - (noisy[seed] - ratio * clean[seed]) / base) for seed in seeds}
+        clean, noisy = pair[0].values, pair[1].values
+        seeds = sorted({*clean, *noisy})
+        base, mean = fmean(clean.values()), fmean(noisy.values())
+        # a seed that only one condition has is a share of that mean only, and the fewer there are the larger
+        moved = {
+            seed: len(seeds)
+            * ((noisy.get(seed, mean) - mean) / len(noisy) - mean / base * (clean.get(seed, base) - base) / len(clean))
+            for seed in seeds
+        }
+        values = {seed: 100 * (1 - (mean + moved[seed]) / base) for seed in seeds}
         paper = PaperNumber(_DROP[method], place=TABLE, seeds=5) if method in _DROP else None
-        drops.append(Score("stochastic", "drop", method, values, paper))
+        ended = tuple(sorted({*pair[0].diverged, *pair[1].diverged}))
+        drops.append(Score("stochastic", "drop", method, values, paper, ended))
     return tuple(drops)
 
 

@@ -54,7 +54,7 @@ class Scale:
 
 SCALES = {
     "smoke": Scale(1, 1, ("lpm", "rnd"), ("vector",)),
-    "desk": Scale(4, 5, conditions=("vector", "image")),
+    "desk": Scale(4, 3, conditions=("vector", "image")),
     "paper": Scale(20, 5),
 }
 

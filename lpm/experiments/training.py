@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from lpm.core.errors import NonFiniteError
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure
 from lpm.experiments.evidence import Curve, Evidence, Frame, Heatmap, PaperNumber, Score
-from lpm.experiments.experiment import Experiment, unknown_runs
+from lpm.experiments.experiment import Experiment
 from lpm.runs import RunConfig, RunFolder, TrainOptions, read_metrics, train
 from lpm.runs.config import AgentConfig, Algorithm
 from lpm.runs.machine import run_versions
@@ -96,6 +97,8 @@ class TrainingExperiment(Experiment):
     """Pictures of the environment."""
     derived: Callable[[Sequence[Score]], tuple[Score, ...]] | None = None
     """Scores computed from several conditions."""
+    unreached: Mapping[str, float] = field(default_factory=dict)
+    """Metric to what a run counts with that never had a value of it; inf: with all steps of its budget."""
 
     @property
     def conditions(self) -> Mapping[str, str]:
@@ -138,11 +141,13 @@ class TrainingExperiment(Experiment):
         scores = []
         for (condition, method), found in cells.items():
             scored = {_seed(r): self.scored(r) for r in found}
+            diverged = [_seed(r) for r in found if r.get("diverged")]
             for metric in self.metrics:
                 values = {seed: numbers[metric] for seed, numbers in scored.items() if metric in numbers}
                 if values:
                     paper = self.paper.get((condition, metric, method))
-                    scores.append(Score(condition, metric, method, values, paper, _diverged(found)))
+                    ended = tuple(seed for seed in diverged if seed in values)
+                    scores.append(Score(condition, metric, method, values, paper, ended))
         if self.derived is not None:
             scores += self.derived(scores)
         settings = results[0]["settings"]
@@ -159,12 +164,13 @@ class TrainingExperiment(Experiment):
             heatmaps=tuple(m for key, found in cells.items() for m in self._heatmap(*key, found)),
             frames=self.frames() if self.frames is not None else (),
             settings=common,
-            warnings=(*unknown_runs(results, self), *_divergences(results)),
         )
 
     def scored(self, result: Result) -> dict[str, float]:
         """The scores of a stored run. Computed anew, so that a changed score needs no new runs."""
-        return self.score(result["curves"], visits_of(result))
+        steps = float(result["settings"]["config"]["run"]["steps"])
+        missing = {metric: steps if math.isinf(value) else value for metric, value in self.unreached.items()}
+        return {**missing, **self.score(result["curves"], visits_of(result))}
 
     def _curves(self, condition: str, method: str, found: Sequence[Result]) -> list[Curve]:
         curves = []
@@ -251,21 +257,6 @@ def _recorded(lines: Sequence[Mapping[str, float]]) -> dict[str, list[float | No
     return curves
 
 
-def _diverged(results: Sequence[Result]) -> tuple[int, ...]:
-    return tuple(_seed(r) for r in results if r.get("diverged"))
-
-
-def _divergences(results: Sequence[Result]) -> tuple[str, ...]:
-    """A warning for each run that ended early because a number stopped being finite."""
-    return tuple(
-        f"{s['experiment']} {s['scale']} {s['condition']}, {s['method']}, seed {s['seed']}: diverged: {r['diverged']}; "
-        "it is counted with what it had reached"
-        for r in results
-        if r.get("diverged")
-        for s in (r["settings"],)
-    )
-
-
 def _seed(result: Result) -> int:
     return int(result["settings"]["seed"])
 
@@ -279,6 +270,11 @@ def known(curves: Mapping[str, Sequence[float | None]], metric: str) -> tuple[li
     """Steps and values where there is a value."""
     pairs = [(s, v) for s, v in zip(curves["step"], curves[metric], strict=True) if s is not None and v is not None]
     return [s for s, _ in pairs], [v for _, v in pairs]
+
+
+def cells_seen(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
+    """{"cells": how many were visited}; from the curve where visits are not stored, 0 if it did not begin."""
+    return {"cells": float(np.count_nonzero(visits)), **({} if len(visits) else last(curves, "cells"))}
 
 
 def last(curves: Mapping[str, list[float]], metric: str) -> dict[str, float]:

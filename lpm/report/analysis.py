@@ -21,7 +21,7 @@ from lpm.report.power import LEVEL, POWER, seeds_to_agree, seeds_to_decide
 from lpm.report.statistics import Comparison, Estimate, Floats, Interval, Summary
 from lpm.report.text import count_of, signed_span, slug
 
-Verdict = Literal["reproduced", "not reproduced", "undecided", "no number"]
+Verdict = Literal["reproduced", "not reproduced", "undecided", "not compared", "no number"]
 ClaimVerdict = Literal["holds", "contradicted", "undecided", "not run"]
 
 WIDEST = 0.25
@@ -119,12 +119,12 @@ class ScoreTable:
     cells: Mapping[tuple[str, str], Cell]
     """(condition, method) to cell."""
     best: Mapping[str, float]
-    """Condition to the best mean, of references only if there is nothing else."""
+    """Condition to the best mean, of references only if there is nothing else; empty if none is better than another."""
 
     def is_best(self, condition: str, cell: Cell) -> bool:
-        """Whether it has the best mean of its condition; never a reference, nor where there is one method only."""
-        rivals = [m for c, m in self.cells if c == condition and m not in REFERENCES]
-        return len(rivals) > 1 and cell.score.method in rivals and cell.summary.mean == self.best[condition]
+        """Whether it has the best mean of its condition; never a reference, nor where nobody is worse."""
+        rivals = {m: own.summary.mean for (c, m), own in self.cells.items() if c == condition and m not in REFERENCES}
+        return len(set(rivals.values())) > 1 and rivals.get(cell.score.method) == self.best.get(condition)
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Analysis:
         methods = {m: label for m, label in self.methods.items() if any((c, m) in cells for c in conditions)}
         pick = min if metric in self.evidence.lower_is_better else max
         best = {}
-        for condition in conditions:
+        for condition in () if metric in self.evidence.unranked else conditions:
             means = {method: cell.summary.mean for (c, method), cell in cells.items() if c == condition}
             best[condition] = pick(
                 [mean for method, mean in means.items() if method not in REFERENCES] or means.values()
@@ -192,7 +192,7 @@ class Analysis:
 
     @property
     def verdicts(self) -> Counter[str]:
-        """How many of the paper's numbers are reproduced, not reproduced, undecided."""
+        """How many of the paper's numbers are reproduced, not reproduced, undecided, not compared."""
         return Counter(cell.verdict for cell in self.cells.values() if cell.verdict != "no number")
 
     @property
@@ -247,6 +247,8 @@ def _cell(score: Score, evidence: Evidence) -> Cell:
     summary = statistics.summarise(values, _generator(evidence.name, score.metric, score.condition, score.method))
     if score.paper is None:
         return Cell(score, summary, None, "no number", "the paper gives no number")
+    if score.paper.paper_size and evidence.scale != "paper":
+        return Cell(score, summary, None, "not compared", score.paper.paper_size)
     difference = statistics.difference_interval(values, score.paper.value, score.paper.std, score.paper.seeds)
     return Cell(score, summary, difference, *_verdict(difference, score.paper, evidence.scale, summary.std))
 
@@ -290,6 +292,8 @@ def _claims(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> t
         p, reverse = next(forward), next(backward)
         enough = next(smallest) <= LEVEL and evidence.scale != "smoke"
         verdict, why = _claim_verdict(evidence, pair[0], p, reverse, enough)
+        if ended := len(a.score.diverged) + len(b.score.diverged):
+            why = f"{why}; {count_of(ended, 'run')} diverged"
         needed = None
         if verdict == "undecided" and evidence.scale != "smoke":
             needed, wanted = _needed(pair[0].difference, a, b, count)

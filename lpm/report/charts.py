@@ -25,6 +25,7 @@ KINDS = {
     "contradicted": "no",
     "undecided": "open",
     "not run": "none",
+    "not compared": "none",
     "no number": "none",
 }
 """Verdict to the class of its colour."""

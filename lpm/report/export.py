@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lpm.files import write_atomic
-from lpm.report.analysis import Analysis, Cell
+from lpm.report.analysis import Analysis, Cell, ScoreTable
 from lpm.report.charts import usable
 from lpm.report.families import looks
 from lpm.report.figures import draw_curves, draw_heatmaps, draw_scores, encoded
@@ -146,31 +146,36 @@ Method & {heads} \\
 
 
 def markdown_scores(analysis: Analysis, metric: str) -> str:
-    """Methods × conditions: mean ± std [95 % interval of the mean], the paper's number in brackets."""
+    """Methods × conditions: mean ± std [95 % interval of the mean], the best bold, the paper's number in brackets."""
     table = analysis.table(metric)
     rows = [
-        (label, *(_markdown_cell(table.cells.get((condition, method))) for condition in table.conditions))
+        (label, *(_markdown_cell(table, condition, method) for condition in table.conditions))
         for method, label in table.methods.items()
     ]
     shown = markdown_table(("method", *table.conditions.values()), rows)
     return shown + (f"\n{analysis.evidence.unfinished}\n" if analysis.evidence.unfinished else "")
 
 
-def _markdown_cell(cell: Cell | None) -> str:
+def _markdown_cell(table: ScoreTable, condition: str, method: str) -> str:
+    cell = table.cells.get((condition, method))
     if cell is None:
         return "–"
     summary, paper = cell.summary, cell.score.paper
     shown = with_interval(summary)
-    if cell.score.diverged:
-        shown += f" ({len(cell.score.diverged)} of {summary.n} diverged)"
-    return shown + (f" (paper: {as_printed(paper.value, paper.std)}; {cell.verdict})" if paper else "")
+    if table.is_best(condition, cell):
+        shown = f"**{shown}**"
+    return shown + _ended(cell) + (f" (paper: {as_printed(paper.value, paper.std)}; {cell.verdict})" if paper else "")
+
+
+def _ended(cell: Cell) -> str:
+    return f" ({len(cell.score.diverged)} of {cell.summary.n} diverged)" if cell.score.diverged else ""
 
 
 def _latex_cells(cell: Cell | None, best: bool, paper: bool) -> list[str]:
     if cell is None:
         return ["--"] * (2 if paper else 1)
     ours = latex(plus_minus(cell.summary))
-    shown = [rf"\textbf{{{ours}}}" if best else ours]
+    shown = [(rf"\textbf{{{ours}}}" if best else ours) + _ended(cell)]
     if paper:
         number = cell.score.paper
         shown.append("--" if number is None else latex(as_printed(number.value, number.std)))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lpm.experiments.evidence import Curve, Evidence, Score
+from lpm.files import parse_json, read_regular
 from lpm.report.results import LARGEST, UNUSABLE
 from lpm.runs.config import RunConfig
 from lpm.runs.folder import RunFolder
@@ -35,6 +36,19 @@ class TrainRun:
     path: Path
     config: RunConfig
     lines: list[dict[str, float]]
+
+    @property
+    def early_end(self) -> str:
+        """How far it got and why it ended there, in words; empty if it has all of its steps."""
+        reached = int(self.lines[-1]["step"]) if self.lines else 0
+        if reached >= self.config.steps:
+            return ""
+        try:
+            ended = parse_json(read_regular(RunFolder(self.path).result_file))
+            why = f"{ended['status']}: {ended['error']}" if ended["error"] else ended["status"]
+        except (OSError, *UNUSABLE):
+            why = "still running, or killed"
+        return f"ends at {reached:,} of {self.config.steps:,} steps ({why}); it is counted with what it had reached"
 
 
 def find_train_runs(folders: Iterable[Path], warnings: list[str]) -> list[TrainRun]:
@@ -78,6 +92,8 @@ def _evidence(env_id: str, runs: Sequence[TrainRun]) -> Evidence:
                             f"{seeds[run.config.seed].path}")  # fmt: skip
         else:
             seeds[run.config.seed] = run
+            if run.early_end:
+                warnings.append(f"{run.path}: {run.early_end}")
     scores, curves = [], []
     for (condition, method), seeds in groups.items():
         for metric, (key, _) in METRICS.items():
@@ -110,6 +126,7 @@ def _evidence(env_id: str, runs: Sequence[TrainRun]) -> Evidence:
         scores=tuple(scores),
         curves=tuple(curves),
         lower_is_better=("noise_share",),
+        unranked=("bonus",),
         settings=_common([run.config.to_dict() for run in runs]),
         warnings=tuple(warnings),
     )

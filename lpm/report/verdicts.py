@@ -23,7 +23,7 @@ CLAIM_VERDICTS = {
     "not run": "were not run",
 }
 """In the order in which they are told, each with what is said of several claims."""
-NUMBER_VERDICTS = ("reproduced", "not reproduced", "undecided")
+NUMBER_VERDICTS = ("reproduced", "not reproduced", "undecided", "not compared")
 RATES = {"atari": ("overhead", "atari"), "montezuma": ("overhead", "atari")}
 """Experiments whose paper size has another network than their desk size, and where its speed was measured."""
 
@@ -186,8 +186,7 @@ def summary(analyses: Sequence[Analysis]) -> str:
     numbers = Counter[str](cell.verdict for cell in numbers_once(analyses).values())
     first = ", ".join(f"{claims[verdict]} {said}" for verdict, said in CLAIM_VERDICTS.items())
     second = ", ".join(f"{numbers[verdict]} are {verdict}" for verdict in NUMBER_VERDICTS)
-    compared = f"Of {sum(numbers.values())} comparisons with its numbers, {second}."
-    return f"Of the paper's {sum(claims.values())} claims, {first}. {compared}\n"
+    return f"Of the paper's {sum(claims.values())} claims, {first}. Of its {sum(numbers.values())} numbers, {second}.\n"
 
 
 def claims_table(analyses: Sequence[Analysis], name: str) -> str:

@@ -121,7 +121,8 @@ def test_drop_is_the_ratio_of_means() -> None:
         Score("deterministic", "cells", "none", {0: 80.0}),
     ]
     (drop,) = mountain_car.drop(scores)
-    assert np.mean(list(drop.values.values())) == pytest.approx(100 * (1 - 35 / 50))  # seed by seed it would be 0
+    # of all runs; seed by seed, of the seeds that both have, it would be 0
+    assert np.mean(list(drop.values.values())) == pytest.approx(100 * (1 - 35 / (110 / 3)))
     # the paper's own numbers: 67.04 of 76.50 is a drop of 12.4 %
     for method, (clean, noisy) in mountain_car._COVERAGE.items():
         given = [
@@ -132,9 +133,10 @@ def test_drop_is_the_ratio_of_means() -> None:
     assert drop.paper.value == 38.5
 
 
-def test_the_interval_of_a_drop_is_that_of_the_ratio() -> None:
+@pytest.mark.parametrize("more", [20, 100])
+def test_the_interval_of_a_drop_is_that_of_the_ratio(more: int) -> None:
     rng = np.random.default_rng(0)
-    clean, noisy = rng.normal(80, 10, 20), rng.normal(40, 10, 20)
+    clean, noisy = rng.normal(80, 10, 20), rng.normal(40, 10, more)
     drop = mountain_car.drop(
         [
             Score(condition, "cells", "rnd", dict(enumerate(values.tolist())))
@@ -143,8 +145,9 @@ def test_the_interval_of_a_drop_is_that_of_the_ratio() -> None:
     )[0]
     interval = bootstrap_interval([list(drop.values.values())], "mean", rng)
     assert interval is not None
-    drawn = rng.integers(20, size=(10_000, 20))
-    ratios = 100 * (1 - noisy[drawn].mean(axis=1) / clean[drawn].mean(axis=1))
+    first = rng.integers(20, size=(10_000, 20))
+    second = first if more == 20 else rng.integers(more, size=(10_000, more))
+    ratios = 100 * (1 - noisy[second].mean(axis=1) / clean[first].mean(axis=1))
     low, high = np.quantile(ratios, [0.025, 0.975])
     assert (interval.low, interval.high) == pytest.approx((low, high), abs=0.6)
 
@@ -225,6 +228,21 @@ def test_a_diverged_run_is_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     evidence = load_experiment("mountain-car").evidence([whole])
     assert evidence.scores[0].diverged == (0,)
     assert [w for w in evidence.warnings if "seed 0: diverged" in w]
+
+
+def test_a_run_without_visits_counts_with_the_cells_of_its_curve() -> None:
+    experiment: Any = load_experiment("maze")
+    none = np.zeros(0, dtype=np.int64)
+    assert experiment.score({"cells": [10.0, 25.0]}, none) == {"cells": 25.0}
+    assert experiment.score({}, none) == {"cells": 0.0}
+
+
+def test_a_change_names_the_runs_that_diverged() -> None:
+    clean = Score("ms_pacman", "return", "rnd", {0: 100.0, 1: 200.0}, diverged=(1,))
+    noisy = Score("ms_pacman-noise", "return", "rnd", {0: 50.0, 1: 100.0, 2: 10.0}, diverged=(2,))
+    (change,) = atari.change([clean, noisy])
+    assert change.values == {0: -50.0, 1: -50.0}
+    assert change.diverged == (1,)
 
 
 def test_few_cells_of_many_are_stored_and_come_back() -> None:

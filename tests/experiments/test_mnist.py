@@ -1,6 +1,7 @@
 """The Noisy MNIST experiment on made-up digits: no data, seconds."""
 
 import dataclasses
+import itertools
 import json
 from pathlib import Path
 
@@ -65,7 +66,29 @@ def test_evidence_has_both_kinds_and_pools(pools: dict[str, ImageSet]) -> None:
 
 
 def test_a_bonus_that_never_settles_counts_with_its_whole_length() -> None:
-    assert mnist.scores_of([0, 10, 20], [4.0, 1.0, 0.5]) == {"settled": 20.0, "first": 4.0, "last": 0.5}
+    assert mnist.scores_of([0, 10, 20], [4.0, 1.0, 0.5], 20) == {"settled": 20.0, "first": 4.0, "last": 0.5}
+
+
+def test_a_bonus_that_stops_being_finite_is_a_result(
+    pools: dict[str, ImageSet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run("forward_error", 1, pools)
+    paid = mnist._paid
+    calls = itertools.count()
+    monkeypatch.setattr(mnist, "_paid", lambda *given: paid(*given) if next(calls) < 4 + 2 else float("inf"))
+    broken = run("forward_error", 0, pools)
+    assert broken["diverged"] == "bonus (heldout_deterministic) is inf at update 2"
+    assert broken["curves"]["step"] == [0]  # type: ignore[index]
+    monkeypatch.setattr(mnist, "_paid", lambda *given: float("nan"))
+    empty = run("forward_error", 2, pools)
+    assert empty["curves"]["step"] == []  # type: ignore[index]
+    evidence = mnist.EXPERIMENT.evidence([whole, broken, empty])
+    scores = {s.metric: s for s in evidence.scores if s.condition == "training_stochastic"}
+    assert scores["settled"].values.keys() == {0, 1, 2}
+    assert scores["settled"].values[0] == scores["settled"].values[2] == SMOKE.updates
+    assert (scores["settled"].diverged, scores["last"].diverged) == ((0, 2), (0,))
+    assert {tuple(curve.runs) for curve in evidence.curves} == {(1,)}
+    assert len([w for w in evidence.warnings if "diverged: bonus (" in w]) == 2
 
 
 @pytest.mark.parametrize(

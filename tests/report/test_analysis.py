@@ -167,3 +167,25 @@ def test_a_reference_is_shown_and_never_the_best():
     table = analyse(evidence(methods={"a": "A", "b": "B", "oracle": "Oracle"}, scores=rows)).table("m")
     assert table.best == {"x": 8.5}
     assert [method for (c, method), cell in table.cells.items() if table.is_best(c, cell)] == ["a"]
+
+
+def test_a_number_of_the_papers_own_budget_is_compared_with_runs_of_it_only():
+    number = PaperNumber(1.0, paper_size="a score after 50 million steps")
+    given = evidence(scores=(dataclasses.replace(score("a", (8.0, 9.0)), paper=number),), scale="desk")
+    (cell,) = analyse(given).cells.values()
+    assert (cell.verdict, cell.why) == ("not compared", "a score after 50 million steps")
+    assert analyse(given).verdicts == {"not compared": 1}
+    (cell,) = analyse(dataclasses.replace(given, scale="paper")).cells.values()
+    assert cell.verdict == "not reproduced"
+
+
+def test_nobody_is_the_best_in_a_metric_without_a_direction():
+    rows = (score("a", (8.0, 9.0)), score("b", (4.0, 5.0)))
+    table = analyse(evidence(scores=rows, unranked=("m",))).table("m")
+    assert not any(table.is_best(c, cell) for (c, _), cell in table.cells.items())
+
+
+def test_where_all_are_alike_nobody_is_the_best():
+    rows = (score("a", (0.0, 0.0)), score("b", (0.0, 0.0)), score("oracle", (9.0, 10.0)))
+    table = analyse(evidence(methods={"a": "A", "b": "B", "oracle": "Oracle"}, scores=rows)).table("m")
+    assert not any(table.is_best(c, cell) for (c, _), cell in table.cells.items())

@@ -41,6 +41,10 @@ def test_markdown_has_a_row_a_method_and_the_papers_number():
     assert lines[0].startswith("| method | ")
     cell = next(iter(analysis.cells.values()))
     assert f"paper: 76.5 ± 9.08; {cell.verdict})" in lines[2]
+    table = analysis.table(metric)
+    best = [table.is_best(condition, table.cells[condition, "lpm"]) for condition in table.conditions]
+    assert [cell.strip().startswith("**") for cell in lines[2].split("|")[2:-1]] == best
+    assert markdown_scores(analysis, metric).count("**") == 2 * len(best)
 
 
 def test_claims_csv():

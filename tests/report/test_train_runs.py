@@ -67,6 +67,22 @@ def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
     assert any("different budgets (100, 200 steps)" in w for w in evidence.warnings)
 
 
+def test_a_run_that_ended_early_is_named_with_its_reason(tmp_path: Path) -> None:
+    for seed, result in enumerate(
+        ({"status": "failed", "error": "policy (loss) is nan at step 100"}, {"status": "interrupted", "error": None}, 7)
+    ):
+        write(tmp_path / str(seed), seed=seed, steps=200)
+        (tmp_path / str(seed) / "result.json").write_text(json.dumps(result))
+    write(tmp_path / "3", seed=3, steps=200)
+    (evidence,) = train_evidence(find_train_runs([tmp_path], []))
+    assert [w.removeprefix(f"{tmp_path}/").partition(";")[0] for w in evidence.warnings] == [
+        "0: ends at 100 of 200 steps (failed: policy (loss) is nan at step 100)",
+        "1: ends at 100 of 200 steps (interrupted)",
+        "2: ends at 100 of 200 steps (still running, or killed)",
+        "3: ends at 100 of 200 steps (still running, or killed)",
+    ]
+
+
 def test_the_command_takes_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for bonus, last in (("rnd", 0.3), ("none", 0.2)):
         write(tmp_path / bonus, bonus, last=last)

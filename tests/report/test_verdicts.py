@@ -12,7 +12,7 @@ import pytest
 from lpm.experiments.evidence import Evidence, Score
 from lpm.experiments.experiment import EXPERIMENTS, load_experiment
 from lpm.report.analysis import Analysis, analyse
-from lpm.report.export import markdown_scores, scores_csv
+from lpm.report.export import latex_table, markdown_scores, scores_csv
 from lpm.report.html import page
 from lpm.report.pages import write_pages
 from lpm.report.ranking import reasons
@@ -178,6 +178,29 @@ def test_a_diverged_run_is_counted_and_named(tmp_path: Path):
     assert "(1 of 4 diverged)" in markdown_scores(analysis, "success")
     assert "1 diverged" in (tmp_path / "index.html").read_text()
     assert ",1,0:" in scores_csv(analysis)
+
+
+def test_a_run_that_diverged_early_is_no_better_for_it(tmp_path: Path):
+    for seed in range(3):
+        stored(tmp_path, "lpm", seed)
+        stored(tmp_path, "none", seed, curves={"step": [2048]}, diverged="policy (loss) is nan at step 4,096")
+    stored(tmp_path, "lpm", 3, curves={"step": [2048], "success": [0.0]}, diverged="policy (loss) is nan at step 4,096")
+    stored(tmp_path, "lpm", 4, curves={"step": []}, diverged="policy (loss) is nan at step 0")
+    analysis = analysed(tmp_path)
+    half, success = (analysis.cells[metric, "s9n1", "lpm"].score for metric in ("half", "success"))
+    assert half.values == {0: 600_000, 1: 600_000, 2: 600_000, 3: 600_000, 4: 600_000}
+    assert success.values == {0: 0.5, 1: 0.51, 2: 0.52, 3: 0.0, 4: 0.0}
+    assert "(2 of 5 diverged)" in markdown_scores(analysis, "success")
+    assert "(3 of 3 diverged)" in markdown_scores(analysis, "success")  # a method that always does keeps its row
+    assert "(2 of 5 diverged)" in latex_table(analysis, "success")
+
+
+def test_a_claim_names_runs_that_diverged(tmp_path: Path):
+    for seed in range(3):
+        stored(tmp_path, "lpm", seed)
+        stored(tmp_path, "rnd", seed, **({"diverged": "policy (loss) is nan"} if seed else {}))
+    why = {r.claim.worse: r.why for r in analysed(tmp_path).claims if r.claim.better == "lpm"}
+    assert "2 runs diverged" in why["rnd"]
 
 
 def test_a_table_of_an_unfinished_sweep_says_so(tmp_path: Path):
