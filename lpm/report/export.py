@@ -148,12 +148,16 @@ Method & {heads} \\
 def markdown_scores(analysis: Analysis, metric: str) -> str:
     """Methods × conditions: mean ± std [95 % interval of the mean], the best bold, the paper's number in brackets."""
     table = analysis.table(metric)
-    rows = [
-        (label, *(_markdown_cell(table, condition, method) for condition in table.conditions))
-        for method, label in table.methods.items()
-    ]
-    shown = markdown_table(("method", *table.conditions.values()), rows)
-    return shown + (f"\n{analysis.evidence.unfinished}\n" if analysis.evidence.unfinished else "")
+    # no column of zeros: the share of noise where there is none
+    moving = {c for (c, _), cell in table.cells.items() if any(cell.score.values.values())} or set(table.conditions)
+    shown = {c: label for c, label in table.conditions.items() if c in moving}
+    rows = [(label, *(_markdown_cell(table, c, method) for c in shown)) for method, label in table.methods.items()]
+    notes = [markdown_table(("method", *shown.values()), rows)]
+    if still := [label for c, label in table.conditions.items() if c not in moving]:
+        notes.append(f"Zero for all: {'; '.join(still)}.\n")
+    if analysis.evidence.unfinished:
+        notes.append(f"{analysis.evidence.unfinished}\n")
+    return "\n".join(notes)
 
 
 def _markdown_cell(table: ScoreTable, condition: str, method: str) -> str:
