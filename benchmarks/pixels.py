@@ -1,4 +1,4 @@
-"""How fast bonuses and PPO are on pixels beside an older state of this library, and acting beside the plain network.
+"""How fast bonuses and PPO are on pixels beside an older state of this library; acting, and a compiled loss.
 
     git worktree add OLDER a8b1aa4
     python benchmarks/pixels.py --before OLDER --json results/benchmarks
@@ -7,7 +7,8 @@ Bonuses: `step` and `update` on 4×84×84, 16 environments × 128 steps, default
 32 steps, the paper's network. Both in fresh processes that take turns, one thread, processor time; now with the memory
 setting of `lpm train` (`keep_freed_memory`), before with what there was; products and convolutions of the present
 state are counted, to say how near it is to what a core can do. Acting: a single frame up to 16 at once, in
-turns in one process.
+turns in one process. Compiled: whole cycles of PPO with and without `PPOConfig.compile`, in turns too; what the
+compiler takes before the first one is wall time, on all cores.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +128,51 @@ def acting() -> dict[str, Any]:
     return {"columns": ["image", "frames at once", "network, ms", "written out, ms", "ratio"], "rows": rows}
 
 
+def compiled(cycles: int = 4) -> dict[str, Any]:
+    """Steps per second of PPO as it is and with a compiled loss, and what compiling takes."""
+    import torch
+
+    from lpm.agents import PPOConfig
+    from lpm.experiments import atari
+    from lpm.runs import RunConfig, build
+    from lpm.sweeps.job import keep_freed_memory
+
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    game = {"game": "breakout", "num_threads": 1}
+    cases = {
+        "84 × 84, the paper's network": (game, PPOConfig(num_envs=16, rollout_steps=32)),
+        "42 × 42, ICM's network": ({**game, **atari.SMALL_ENV}, atari.SMALL_AGENT),
+    }
+    rows = []
+    for name, (env, agent) in cases.items():
+        modes = ("off", "default")
+        agents = {
+            mode: build(
+                RunConfig("lpm/Atari-v0", bonus="none", env=env, device="cpu", agent=replace(agent, compile=mode))
+            )
+            for mode in modes
+        }
+        first = {mode: _seconds(agents[mode].cycle, time.perf_counter) for mode in modes}
+        turns = [[_seconds(agents[mode].cycle, time.process_time) for mode in modes] for _ in range(cycles)]
+        plain, fast = (statistics.median(seconds) for seconds in zip(*turns, strict=True))
+        steps = agent.num_envs * agent.rollout_steps
+        ratio = statistics.median(a / b for a, b in turns)
+        waited = first["default"] - first["off"]
+        rows.append([name, f"{steps / plain:,.0f}", f"{steps / fast:,.0f}", f"{ratio:.2f}", f"{waited:.0f}"])
+        print(*rows[-1], sep="\t", flush=True)
+    return {
+        "columns": ["PPO, Breakout", "as it is, steps/s", "compiled, steps/s", "ratio", "compiling, s"],
+        "rows": rows,
+    }
+
+
+def _seconds(function: Callable[[], Any], clock: Callable[[], float]) -> float:
+    start = clock()
+    function()
+    return clock() - start
+
+
 def _milliseconds(function: Callable[[Any], Any], argument: Any, times: int = 100) -> float:
     start = time.process_time()
     for _ in range(times):
@@ -137,11 +184,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", metavar="FOLDER", help="an older state of this library; left out: acting only")
     parser.add_argument("--rounds", type=int, default=2, help="how often the two states take turns")
-    parser.add_argument("--json", type=Path, help="also write pixels.json and acting.json into this folder")
+    parser.add_argument("--compiled", action="store_true", help="measure a compiled loss instead; needs a C++ compiler")
+    parser.add_argument("--json", type=Path, help="also write each table as a file into this folder")
     options = parser.parse_args()
     about = {"machine": machine(), "load": os.getloadavg()[0]}
-    tables = {"acting": acting()}
-    if options.before:
+    tables = {"acting": acting()} if not options.compiled else {"compiled": compiled()}
+    if options.before and not options.compiled:
         tables["pixels"] = beside_before(options.before, options.rounds)
     for name, table in tables.items():
         if options.json:

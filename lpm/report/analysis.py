@@ -293,7 +293,7 @@ def _claims(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> t
         enough = next(smallest) <= LEVEL and evidence.scale != "smoke"
         verdict, why = _claim_verdict(evidence, pair[0], p, reverse, enough)
         if ended := len(a.score.diverged) + len(b.score.diverged):
-            why = f"{why}; {count_of(ended, 'run')} diverged"
+            why = f"{why} ({count_of(ended, 'run')} diverged)"
         needed = None
         if verdict == "undecided" and evidence.scale != "smoke":
             needed, wanted = _needed(pair[0].difference, a, b, count)

@@ -201,7 +201,7 @@ def claims_table(analyses: Sequence[Analysis], name: str) -> str:
             sign = "+" if result.difference > 0 else ""
             places = decimals(None, result.difference)
             p = f"p {_p(result.corrected)}"
-            if result.verdict == "contradicted" and result.reverse is not None:
+            if result.reverse is not None and result.reverse < result.corrected:
                 p = f"opposite: p {_p(result.reverse)}"
             shown = f"{sign}{number(result.difference, places)}, {p}"
         where = f"{judged.scale}, {first} and {second} seeds" if judged.scale else "–"

@@ -199,8 +199,10 @@ def test_a_claim_names_runs_that_diverged(tmp_path: Path):
     for seed in range(3):
         stored(tmp_path, "lpm", seed)
         stored(tmp_path, "rnd", seed, **({"diverged": "policy (loss) is nan"} if seed else {}))
-    why = {r.claim.worse: r.why for r in analysed(tmp_path).claims if r.claim.better == "lpm"}
-    assert "2 runs diverged" in why["rnd"]
+    analysis = analysed(tmp_path)
+    why = {r.claim.worse: r.why for r in analysis.claims if r.claim.better == "lpm"}
+    assert "(2 runs diverged)" in why["rnd"]
+    assert "(2 runs diverged)" in claims_table([analysis], "lava")
 
 
 def test_a_table_of_an_unfinished_sweep_says_so(tmp_path: Path):
