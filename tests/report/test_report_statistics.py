@@ -104,6 +104,21 @@ def test_stratified_intervals_agree_with_rliable(scores, statistic, low, high):
     assert interval.high == pytest.approx(high, abs=0.012)
 
 
+@pytest.mark.parametrize(("sizes", "values"), [([(2, 2)], 3), ([(8, 5), (3, 12)], 4), ([(20, 30)], 10**6)])
+def test_probability_of_improvement_is_that_of_every_pair_of_runs_drawn(sizes, values):
+    """Bit for bit: the resamples are counted, here they are written out; few values have many ties."""
+    scores = rng()
+    ours, theirs = ([scores.integers(values, size=n[side]) / 7 for n in sizes] for side in (0, 1))
+    estimate, generator = s.probability_of_improvement(ours, theirs, rng()), rng()
+
+    def drawn(v):
+        return v[generator.integers(v.size, size=(s.RESAMPLES, v.size))]
+
+    pairs = [(drawn(a)[:, :, None], drawn(b)[:, None, :]) for a, b in zip(ours, theirs, strict=True)]
+    wins = np.mean([((a > b) + 0.5 * (a == b)).mean(axis=(1, 2)) for a, b in pairs], axis=0)
+    assert estimate.interval == s.Interval(*np.quantile(wins, s.TAILS))
+
+
 def test_probability_of_improvement_agrees_with_rliable():
     estimate = s.probability_of_improvement(list(A.T), list(B.T), rng())
     assert estimate.value == pytest.approx(0.60069444)
