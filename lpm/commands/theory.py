@@ -47,8 +47,7 @@ def run(args: Sequence[str]) -> int:
         if check.section != section:
             section = check.section
             console.print(f"\n{section}", style="bold")
-        relation = {"equal": "=", "at least": "≥", "at most": "≤"}[check.relation]
-        numbers = f"{check.measured:.6g} {relation} {check.expected:.6g} (± {check.tolerance:.1g})"
+        numbers = f"{check.measured:.6g} {check.sign} {check.expected:.6g} (± {check.tolerance:.1g})"
         console.print(f"  {'✓' if check.ok else '✗'} {check.name}: {numbers}", style="" if check.ok else "red")
     failed = sum(not check.ok for check in results)
     console.print(f"\n{len(results) - failed} of {len(results)} hold. Figures and page: {options.out}")

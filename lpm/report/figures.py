@@ -14,6 +14,7 @@ from lpm.report.charts import log_range, usable
 from lpm.report.families import RECOMMENDED, Look
 from lpm.report.ranking import in_focus
 from lpm.report.statistics import Floats
+from lpm.report.text import plain
 
 FORMATS = ("png", "svg", "pdf")
 LEGEND_INCHES = 1.46
@@ -29,14 +30,14 @@ def draw_curves(analysis: Analysis, metric: str, looks: Mapping[str, Look]) -> A
     grey = [method for method in analysis.methods if method not in focus]
     for axis, bands in zip(axes, panels.values(), strict=True):
         for band in bands:
-            look, label = looks[band.method], _plain(analysis.methods[band.method])
+            look, label = looks[band.method], plain(analysis.methods[band.method])
             if band.method in focus:
                 _line(axis, band, label, look.colour, _DASHES[look.dash])
             else:
                 _line(axis, band, label, None, _DASHES[grey.index(band.method) % len(_DASHES)])
-        axis.set_xlabel(_plain(analysis.evidence.step_label))
+        axis.set_xlabel(plain(analysis.evidence.step_label))
         axis.xaxis.set_major_formatter(lambda step, _: f"{step:g}" if step < 1000 else f"{step / 1000:,g}k")
-    axes[0].set_ylabel(_plain(fill(analysis.metrics("curves")[metric], 32)))
+    axes[0].set_ylabel(plain(fill(analysis.metrics("curves")[metric], 32)))
     # from all panels: a method may have runs in one condition only
     handles = {h.get_label(): h for axis in axes for h in axis.get_lines()}
     width, height = figure.get_size_inches()
@@ -54,9 +55,9 @@ def draw_scores(analysis: Analysis, metric: str, looks: Mapping[str, Look]) -> A
         for row, method in enumerate(table.methods):
             if (condition, method) in table.cells:
                 _strip(axis, row, table.cells[condition, method], looks[method].colour)
-        axis.set_yticks(range(len(table.methods)), [_plain(label) for label in table.methods.values()], fontsize=9)
+        axis.set_yticks(range(len(table.methods)), [plain(label) for label in table.methods.values()], fontsize=9)
         axis.set_ylim(len(table.methods) - 0.4, -0.6)
-        axis.set_xlabel(_plain(fill(analysis.metrics("scores")[metric], 40)))
+        axis.set_xlabel(plain(fill(analysis.metrics("scores")[metric], 40)))
         axis.grid(axis="x", alpha=0.3)
     return figure
 
@@ -129,13 +130,8 @@ def _panels(
         axis.set_visible(False)
     for axis, title in zip(axes, titles, strict=False):
         axis.spines[["top", "right"]].set_visible(False)
-        axis.set_title(_plain(title), fontsize=fontsize)
+        axis.set_title(plain(title), fontsize=fontsize)
     return figure, axes[:count]
-
-
-def _plain(text: str) -> str:
-    """Matplotlib reads $…$ as a formula; names are not formulas."""
-    return text.replace("$", r"\$")
 
 
 def _line(axis: Any, band: Band, label: str, colour: str | None, dashes: Any) -> None:

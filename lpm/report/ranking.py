@@ -10,7 +10,7 @@ import numpy as np
 from lpm.experiments.evidence import size_of
 from lpm.report.analysis import Analysis
 from lpm.report.families import PAPER, RECOMMENDED, REFERENCES, family_of
-from lpm.report.statistics import TAILS, Estimate, Floats, Interval
+from lpm.report.statistics import Estimate, Floats, percentiles, resampled
 from lpm.report.text import count_of, short_number
 
 NOT_RANKED: Mapping[str, str] = {
@@ -186,8 +186,8 @@ def _tasks(analysis: Analysis, rng: np.random.Generator) -> list[tuple[Task, dic
                 for m in table.methods if (condition, m) in table.cells and m not in REFERENCES}  # fmt: skip
         if len({float(values.mean()) for values in runs.values()}) < 2:
             continue
-        draws = {m: v[rng.integers(v.size, size=(RESAMPLES, v.size))].mean(axis=1) for m, v in runs.items()}
-        means = {m: Estimate(float(v.mean()), _interval(draws[m])) for m, v in runs.items()}
+        draws = {m: resampled(v, rng, RESAMPLES).mean(axis=1) for m, v in runs.items()}
+        means = {m: Estimate(float(v.mean()), percentiles(draws[m])) for m, v in runs.items()}
         observed = _scaled({m: np.array([sign * mean.value]) for m, mean in means.items()})
         scaled = {m: float(values[0]) for m, values in observed.items()}
         task = Task(analysis.name, name, condition, label, scaled, means, {m: v.size for m, v in runs.items()})
@@ -208,12 +208,7 @@ def _place(method: str, label: str, tasks: Sequence[Task], draws: Floats) -> Pla
              + (sum(s == task.scaled[method] for s in task.scaled.values()) - 1) / 2 for task in here]  # fmt: skip
     score = float(np.mean([task.scaled[method] for task in here]))
     wins = sum(task.scaled[method] == 1.0 for task in here)
-    return Place(method, label, Estimate(score, _interval(draws)), float(np.mean(ranks)), len(here), wins)
-
-
-def _interval(draws: Floats) -> Interval:
-    low, high = np.quantile(draws, TAILS)
-    return Interval(float(low), float(high))
+    return Place(method, label, Estimate(score, percentiles(draws)), float(np.mean(ranks)), len(here), wins)
 
 
 def in_focus(analysis: Analysis) -> list[str]:

@@ -126,8 +126,8 @@ def bootstrap_interval(
     vectors = _strata(strata)
     if min(v.size for v in vectors) < 2:
         return None
-    drawn = np.concatenate([_resampled(v, rng, resamples) for v in vectors], axis=1)
-    return _percentiles(drawn.mean(axis=1) if statistic == "mean" else _iqm_rows(drawn))
+    drawn = np.concatenate([resampled(v, rng, resamples) for v in vectors], axis=1)
+    return percentiles(drawn.mean(axis=1) if statistic == "mean" else _iqm_rows(drawn))
 
 
 def aggregate(strata: Sequence[ArrayLike], statistic: Statistic, rng: np.random.Generator) -> Estimate:
@@ -143,11 +143,13 @@ def _strata(strata: Sequence[ArrayLike]) -> list[Floats]:
     return [numbers(values, f"stratum {index}") for index, values in enumerate(strata)]
 
 
-def _resampled(vector: Floats, rng: np.random.Generator, resamples: int) -> Floats:
+def resampled(vector: Floats, rng: np.random.Generator, resamples: int) -> Floats:
+    """Runs drawn with replacement, a row a resample."""
     return vector[rng.integers(vector.size, size=(resamples, vector.size))]
 
 
-def _percentiles(draws: Floats) -> Interval:
+def percentiles(draws: Floats) -> Interval:
+    """Between which the middle 95 % of the draws lie."""
     low, high = np.quantile(draws, TAILS)
     return Interval(float(low), float(high))
 
@@ -188,11 +190,11 @@ def probability_of_improvement(
         return Estimate(value, None)
     # Runs are counted, not copied: all sums are of halves, so exact, and no array has more than RESAMPLES × runs.
     draws = [((_times(w.shape[0], rng) @ w) * _times(w.shape[1], rng)).sum(axis=1) / w.size for w in wins]
-    return Estimate(value, _percentiles(np.mean(draws, axis=0)))
+    return Estimate(value, percentiles(np.mean(draws, axis=0)))
 
 
 def _times(count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """How often each of so many runs is drawn, a row a resample; draws what `_resampled` does."""
+    """How often each of so many runs is drawn, a row a resample; draws what `resampled` does."""
     places = rng.integers(count, size=(RESAMPLES, count)) + count * np.arange(RESAMPLES)[:, None]
     return np.bincount(places.ravel(), minlength=RESAMPLES * count).reshape(RESAMPLES, count)
 
@@ -206,7 +208,7 @@ def performance_profile(
     if min(v.size for v in vectors) < 2:
         none = np.full_like(value, np.nan)
         return value, none, none.copy()
-    drawn = np.concatenate([_resampled(v, rng, resamples) for v in vectors], axis=1)
+    drawn = np.concatenate([resampled(v, rng, resamples) for v in vectors], axis=1)
     low, high = np.quantile(_share_above(drawn, tau), TAILS, axis=0)
     return value, low, high
 

@@ -99,6 +99,11 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
             yield f"{prefix}{key}", value if isinstance(value, str) else repr(value)
 
 
+def plain(text: str) -> str:
+    """For matplotlib, which reads $…$ as a formula; names are not formulas."""
+    return text.replace("$", r"\$")
+
+
 def slug(text: str) -> str:
     """A name that is safe in a file name or an anchor.
 

@@ -9,7 +9,7 @@ from textwrap import fill
 from typing import Any
 
 from lpm.report.families import FAMILIES, RECOMMENDED, family_of
-from lpm.report.text import count_of
+from lpm.report.text import count_of, plain
 from lpm.suite.axes import AXES, LEAST, MOST
 from lpm.suite.card import Card, hundredths, shown
 from lpm.suite.worlds import LABELS, WORLDS
@@ -38,14 +38,14 @@ def card_png(card: Card, others: Sequence[Card] = ()) -> bytes:
         known = [min(max(mark, LOWEST), HIGHEST) for mark in marks if mark is not None]
         axis.plot(known, [y] * len(known), "o", color=GREY, alpha=0.5, markersize=3.5, zorder=2)
         _interval(axis, y, card["total"] if kind == "total" else card[kind].get(key, {}), colour, kind == "total")
-    axis.set_yticks([at for at, _ in ticks], [_plain(label) for _, label in ticks], fontsize=9)
+    axis.set_yticks([at for at, _ in ticks], [plain(label) for _, label in ticks], fontsize=9)
     axis.get_yticklabels()[0].set_fontweight("bold")
     axis.set_ylim(y + 0.7, 0.3)
     count = sum(other["name"] != card["name"] for other in others)
     beside = f"; grey: {count_of(count, 'other card')}" if count else ""
     part = f"; without {', '.join(WORLDS[world].label for world in card['missing'])}" if card["missing"] else ""
-    figure.suptitle(_plain(f"{card['label']}: {shown(card['total'])}"), x=0.02, ha="left", fontweight="bold")
-    axis.set_title(_plain(f"{len(card['seeds'])} seeds, 95 % intervals{beside}{part}"), loc="left", fontsize=9)
+    figure.suptitle(plain(f"{card['label']}: {shown(card['total'])}"), x=0.02, ha="left", fontweight="bold")
+    axis.set_title(plain(f"{len(card['seeds'])} seeds, 95 % intervals{beside}{part}"), loc="left", fontsize=9)
     return _encoded(figure, {"name": card["name"], "total": card["total"]})
 
 
@@ -68,7 +68,7 @@ def leaderboard_png(cards: Sequence[Card]) -> bytes:
         colour = FAMILIES[family_of(card["bonus"])].light
         _interval(axis, row, card["total"], colour, card["name"] == RECOMMENDED, number=False)
     labels = [_short(card["label"]) + (" *" if card["missing"] else "") for card in cards]
-    axis.set_yticks(range(len(cards)), [_plain(label) for label in labels], fontsize=10)
+    axis.set_yticks(range(len(cards)), [plain(label) for label in labels], fontsize=10)
     for tick, card in zip(axis.get_yticklabels(), cards, strict=True):
         tick.set_fontweight("bold" if card["name"] == RECOMMENDED else "normal")
     axis.set_title("Total, 95 % intervals over seeds", loc="left", fontsize=11, fontweight="bold")
@@ -145,10 +145,6 @@ def _value(card: Card, kind: str, key: str) -> float | None:
     estimate = card["total"] if kind == "total" else card[kind].get(key, {})
     value = estimate.get("value")
     return None if value is None else float(value)
-
-
-def _plain(text: str) -> str:
-    return text.replace("$", r"\$")
 
 
 def _encoded(figure: Any, drawn_from: Any) -> bytes:

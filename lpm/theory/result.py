@@ -28,6 +28,11 @@ class CheckResult:
     """Source of the number, or what the check does not say."""
 
     @property
+    def sign(self) -> str:
+        """`relation` as one character."""
+        return {"equal": "=", "at least": "≥", "at most": "≤"}[self.relation]
+
+    @property
     def ok(self) -> bool:
         """Whether the claim holds; false for nan."""
         difference = self.measured - self.expected

@@ -16,7 +16,6 @@ from lpm.theory.exact_bonuses import exact_factories
 from lpm.theory.result import FULL, QUICK, CheckResult, Effort
 from lpm.theory.stream import FIVE_DIM, ONE_DIM, TARGETS, BonusFactory, Correlation, StreamConfig, measure
 
-_SIGN = {"equal": "=", "at least": "≥", "at most": "≤"}
 ExtraBonuses = Callable[[StreamConfig], Mapping[str, BonusFactory]]
 """Given a stream, more bonuses to correlate on it; networks come in here."""
 
@@ -99,7 +98,7 @@ def results_page(checks: Sequence[CheckResult], rows: Sequence[Correlation]) -> 
             if check.section == section:
                 name, note = (text.replace("|", "\\|") for text in (check.name, check.note))
                 lines.append(
-                    f"| {'✓' if check.ok else '✗'} | {name} | {_SIGN[check.relation]} | {check.expected:.6g} "
+                    f"| {'✓' if check.ok else '✗'} | {name} | {check.sign} | {check.expected:.6g} "
                     f"| {check.measured:.6g} | {note} |"
                 )
     if rows:
