@@ -67,12 +67,13 @@ def _json(rows: list[dict[str, Any]]) -> bytes:
 
 
 def stream_table(rows: Sequence[Correlation], stream: str, scope: str) -> list[str]:
-    """A Markdown table: one line per bonus, one column per target."""
+    """A Markdown table: one line per bonus with its number of streams, one column per target."""
     chosen = {(r.bonus, r.target): r for r in rows if r.stream == stream and r.scope == scope}
-    lines = ["| bonus | " + " | ".join(TARGETS) + " |", "|---|" + "---|" * len(TARGETS)]
+    lines = ["| bonus | streams | " + " | ".join(TARGETS) + " |", "|---|---|" + "---|" * len(TARGETS)]
     for bonus in dict.fromkeys(bonus for bonus, _ in chosen):
         cells = [chosen[bonus, target] for target in TARGETS]
-        lines.append(f"| {bonus} | " + " | ".join(f"{c.mean:+.2f} [{c.low:+.2f}, {c.high:+.2f}]" for c in cells) + " |")
+        shown = " | ".join(f"{c.mean:+.2f} [{c.low:+.2f}, {c.high:+.2f}]" for c in cells)
+        lines.append(f"| {bonus} | {cells[0].seeds} | {shown} |")
     return lines
 
 
@@ -103,7 +104,7 @@ def results_page(checks: Sequence[CheckResult], rows: Sequence[Correlation]) -> 
                 )
     if rows:
         lines += ["", "## Learning streams: rank correlation with exact information gain", ""]
-        lines.append(f"Mean over {rows[0].seeds} independent streams, 95% bootstrap interval of the mean.")
+        lines.append("Mean over independent streams, 95% bootstrap interval of the mean.")
         for stream in dict.fromkeys(row.stream for row in rows):
             for scope in dict.fromkeys(row.scope for row in rows):
                 lines += ["", f"### {stream}, {scope}", "", *stream_table(rows, stream, scope)]

@@ -9,6 +9,10 @@ import pytest
 from lpm.files import write_atomic
 from lpm.theory import run
 from lpm.theory.result import CheckResult, Section
+from lpm.theory.run import results_page
+from lpm.theory.stream import Correlation
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_quick_run_writes_everything_and_every_check_holds(tmp_path: Path) -> None:
@@ -31,6 +35,18 @@ def test_quick_run_writes_everything_and_every_check_holds(tmp_path: Path) -> No
     assert len(stored) == len(checks)
     assert all(row["ok"] for row in stored)
     assert "| ✓ |" in (tmp_path / "theory_results.md").read_text()
+
+
+def test_the_page_in_the_docs_is_that_of_the_stored_numbers() -> None:
+    stored = ROOT / "results" / "theory"
+    checks, rows = (json.loads((stored / f"theory_{name}.json").read_text()) for name in ("checks", "streams"))
+    for check in checks:
+        assert check.pop("ok")
+    page = results_page([CheckResult(**check) for check in checks], [Correlation(**row) for row in rows])
+    assert page == (ROOT / "docs" / "theory_results.md").read_bytes()
+    # each line says its own number of streams: networks have fewer
+    assert b"| VIME, true sigma | 30 |" in page
+    assert b"| rnd (library) | 8 |" in page
 
 
 @pytest.mark.parametrize(
