@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ import torch
 import tyro
 from numpy.typing import NDArray
 
-from lpm.agents.collect import Envs
+from lpm.agents.collect import Envs, find_attribute
 from lpm.agents.policy import ActorCritic
 from lpm.commands.terminal import parse, terminal
 from lpm.core.spaces import Spaces
@@ -29,8 +28,8 @@ from lpm.state_tree import check_like, require
 
 @dataclass(frozen=True)
 class Watch:
-    """Roll out the policy of a run's last checkpoint and write rollout.gif; for environments that count cells, also
-    coverage.png, a map of the visits in training."""
+    """Roll out the policy of a run's last checkpoint and write rollout.gif; for environments whose cells lie in
+    a plane, also coverage.png, a map of the visits in training."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Folder of the run."""
@@ -68,9 +67,11 @@ def run(args: Sequence[str]) -> int:
     write_gif(out / "rollout.gif", frames, options.fps)
     console.print(f"Step {loaded.steps:,}: a rollout of {length} steps, return {total:.2f}, in {out / 'rollout.gif'}")
     if len(visits):
-        write_heat_map(out / "coverage.png", visits, config)
-        seen = int(np.count_nonzero(visits))
-        console.print(f"{seen:,} of {len(visits):,} cells visited, in {out / 'coverage.png'}")
+        seen, picture = f"{np.count_nonzero(visits):,} of {len(visits):,} cells visited", laid_out(config, visits)
+        if picture is not None:
+            write_heat_map(out / "coverage.png", picture, f"{config.env_id}, {config.algo} + {config.bonus}\n{seen}")
+        where = "no map: how they lie is not known" if picture is None else f"in {out / 'coverage.png'}"
+        console.print(f"{seen}, {where}")
     return 0
 
 
@@ -143,26 +144,31 @@ def write_gif(path: Path, frames: Sequence[NDArray[np.uint8]], fps: float) -> No
 
 
 # Environment -> experiment that knows how its cells lie in the plane.
-LAYOUTS = {"lpm/MountainCar-v0": "mountain-car", "lpm/NMaze-v0": "maze"}
+LAYOUTS = {
+    "lpm/MountainCar-v0": "mountain-car",
+    "lpm/NMaze-v0": "maze",
+    "lpm/NoisyMaze-v0": "maze",
+    "lpm/LavaCrossing-v0": "lava",
+}
 
 
-def laid_out(env_id: str, visits: NDArray[Any]) -> NDArray[np.float64]:
-    """Visits per cell as a picture, NaN where no agent can be; cells of unknown environments lie row by row."""
-    known = getattr(load_experiment(LAYOUTS[env_id]), "grid", None) if env_id in LAYOUTS else None
-    if known is not None:
-        picture: NDArray[np.float64] = known(visits.astype(np.float64))
+def laid_out(config: RunConfig, visits: NDArray[Any]) -> NDArray[np.float64] | None:
+    """Visits per cell as a picture, NaN where no agent can be; None where nobody knows how the cells lie."""
+    picture: NDArray[np.float64]
+    if config.env_id == "lpm/Rooms-v0":  # its cells are the floor, which its settings draw
+        free = find_attribute(make_envs(config, 1), "free", None)
+        picture = np.full(free.shape, np.nan)
+        picture[free] = visits
         return picture
-    height = math.isqrt(len(visits))
-    while len(visits) % height:
-        height -= 1
-    return visits.reshape(height, -1).astype(np.float64)
+    if config.env_id not in LAYOUTS:
+        return None
+    grid: Any = load_experiment(LAYOUTS[config.env_id])
+    picture = grid.grid(visits.astype(np.float64))
+    return picture
 
 
-def write_heat_map(path: Path, visits: NDArray[np.int64], config: RunConfig) -> None:
+def write_heat_map(path: Path, picture: NDArray[np.float64], title: str) -> None:
     """Visits per cell on a logarithmic scale; cells never visited are grey."""
     from lpm.report.figures import draw_visits, encoded
 
-    seen = f"{int(np.count_nonzero(visits)):,} of {len(visits):,} cells visited"
-    title = f"{config.env_id}, {config.algo} + {config.bonus}\n{seen}"
-    figure = draw_visits([title], [laid_out(config.env_id, visits)], size=6.0)
-    write_atomic(path, encoded(figure, ["png"])["png"])
+    write_atomic(path, encoded(draw_visits([title], [picture], size=6.0), ["png"])["png"])

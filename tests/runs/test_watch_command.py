@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from PIL import Image
@@ -43,10 +46,45 @@ def test_a_folder_without_a_run_or_checkpoint_is_refused(tmp_path: Path) -> None
         run([str(tmp_path), "--steps", "0"])
 
 
-def test_layout_of_cells() -> None:
-    maze = laid_out("lpm/NMaze-v0", np.arange(3456))
+def layout(env_id: str, cells: int, **settings: Any) -> Any:
+    return laid_out(replace(config_of(bonus="none"), env_id=env_id, env=settings), np.arange(cells))
+
+
+@pytest.mark.parametrize("env_id", ["lpm/NMaze-v0", "lpm/NoisyMaze-v0"])
+def test_the_maze_lies_as_from_above(env_id: str) -> None:
+    maze = layout(env_id, 3456)
     assert maze.shape == (48, 72)
     assert np.isnan(maze).any()
-    car = laid_out("lpm/MountainCar-v0", np.arange(100))
+
+
+def test_layout_of_cells() -> None:
+    car = layout("lpm/MountainCar-v0", 100)
     assert (car[-1, 0], car[-1, 1], car[0, 0]) == (0, 10, 9)  # position to the right, velocity upwards
-    assert laid_out("CartPole-v1", np.arange(35)).shape == (5, 7)
+    assert layout("lpm/LavaCrossing-v0", 49)[1, 0] == 7
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_rooms": 2, "room_size": 3, "layout": 5, "noise": "action"}])
+def test_rooms_lie_where_the_agent_walks(settings: dict[str, Any]) -> None:
+    env: Any = gym.make("lpm/Rooms-v0", **settings).unwrapped
+    visits = np.zeros(env.num_cells, dtype=np.int64)
+    env.reset(seed=0)
+    for action in (1, 1, 3):  # down, down, right: from (1, 1) to y = 3, x = 2
+        *_, info = env.step(action)
+    visits[info["cell"]] = 9
+    config = replace(config_of(bonus="none"), env_id="lpm/Rooms-v0", env=settings)
+    picture: Any = laid_out(config, visits)
+    np.testing.assert_array_equal(np.isnan(picture), ~env.batch.free)
+    assert np.argwhere(picture == 9).tolist() == [[3, 2]]
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "lpm/Atari-v0"])
+def test_cells_of_no_known_layout_are_not_drawn(env_id: str) -> None:
+    assert layout(env_id, 35) is None
+
+
+def test_no_map_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    train(config_of("a2c", "none", cycles=1), tmp_path, say=silent)
+    monkeypatch.setattr("lpm.commands.watch.LAYOUTS", {})
+    assert run([str(tmp_path), "--steps", "2"]) == 0
+    assert "of 100 cells visited, no map" in capsys.readouterr().out
+    assert not (tmp_path / "coverage.png").exists()
