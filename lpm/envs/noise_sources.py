@@ -88,6 +88,8 @@ class NoiseConfig:
             raise ValueError('trigger="action" needs `actions` or `added_actions`, got neither')
         if self.source == "folder" and not self.folder:
             raise ValueError('source="folder" needs `folder`, got an empty one')
+        if self.source == "folder" and self.fit == "tile":
+            raise ValueError('fit="tile" is for CIFAR-10, got source="folder", whose images are stretched to one size')
         if self.source in ("cifar10", "folder") and self.blend == "add":
             raise ValueError(f'blend="add" is for uniform and Gaussian noise, got source={self.source!r}')
 
@@ -102,7 +104,7 @@ class NoiseConfig:
 
 
 class Source(Protocol):
-    """Fresh noise for some rows of a batch."""
+    """Fresh noise for some rows of a batch; with numbers `low` and `high`, it says that it never leaves them."""
 
     def draw(self, rng: RowRandom, rows: NDArray[np.int64]) -> Array:
         """An array of shape (rows, *shape) in the dtype of the observation, drawn from each row's own stream."""
@@ -294,19 +296,16 @@ class Screen:
     def _noisy_space(self, space: Box) -> Box:
         """The observation space, widened where noise can leave it."""
         config = self.config
-        if config.trigger == "never" or self.dtype.kind in "iu":
+        if config.trigger == "never" or self.dtype.kind in "iu" or isinstance(self.source, ImageSource):
             return space
         low, high = space.low.copy(), space.high.copy()
-        if config.source == "gaussian":
-            low[self.slices], high[self.slices] = -np.inf, np.inf
-        elif config.source == "uniform":
-            least, most = self.uniform_bounds()
-            if config.blend == "add":
-                low[self.slices] = low[self.slices] + least
-                high[self.slices] = high[self.slices] + most
-            else:
-                low[self.slices] = np.minimum(low[self.slices], least)
-                high[self.slices] = np.maximum(high[self.slices], most)
+        least, most = getattr(self.source, "low", -inf), getattr(self.source, "high", inf)
+        if config.blend == "add":
+            low[self.slices] = low[self.slices] + least
+            high[self.slices] = high[self.slices] + most
+        else:
+            low[self.slices] = np.minimum(low[self.slices], least)
+            high[self.slices] = np.maximum(high[self.slices], most)
         return Box(low, high, dtype=space.dtype.type)
 
     def paint(self, batch: Array, where: NDArray[np.int64], rng: RowRandom, ids: NDArray[np.int64]) -> None:

@@ -245,6 +245,30 @@ def test_config_is_printable_and_hashable() -> None:
     assert hash(listed) == hash(NoiseConfig(trigger="state", actions=(1,), cells=(0, 1), region=((0, 3),)))
 
 
+class Sevens:
+    """A source of somebody's own."""
+
+    def draw(self, rng: RowRandom, rows: Any) -> Any:
+        return np.full((len(rows), 4), 7.0, dtype=np.float32)
+
+
+class BoundedSevens(Sevens):
+    low, high = 0.0, 7.0
+
+
+def test_the_source_given_takes_the_place_of_the_configs() -> None:
+    """CartPole has velocities without bounds: the config's uniform noise could not be drawn, and need not."""
+    env = NoisyEnv(gymnasium.make("CartPole-v1"), NoiseConfig(trigger="always"), source=Sevens())
+    space: Any = env.observation_space
+    assert np.isinf(space.low).all()
+    assert (env.reset(seed=0)[0] == 7).all()
+    bounded: Any = NoisyEnv(gymnasium.make("CartPole-v1"), NoiseConfig(trigger="always"), BoundedSevens())
+    assert bounded.observation_space.high[0] == 7
+    assert bounded.observation_space.low[2] == pytest.approx(-0.418, abs=1e-3)
+    with pytest.raises(ValueError, match="finite bounds"):
+        NoisyEnv(gymnasium.make("CartPole-v1"), NoiseConfig(trigger="always"))
+
+
 @pytest.mark.parametrize(("high", "dtype"), [(1.0, np.float32), (9, np.uint8)])
 def test_images_keep_to_the_bounds_of_the_observation(high: float, dtype: Any) -> None:
     env = Counter()
@@ -266,6 +290,7 @@ def test_images_keep_to_the_bounds_of_the_observation(high: float, dtype: Any) -
         ({"trigger": "sometimes"}, "trigger must be one of action, state, always, never; got 'sometimes'"),
         ({"trigger": "always", "source": "static"}, "source must be one of"),
         ({"trigger": "always", "source": "folder"}, "needs `folder`"),
+        ({"trigger": "always", "source": "folder", "folder": "x", "fit": "tile"}, "for CIFAR-10, got source=.folder"),
         ({"trigger": "always", "source": "cifar10", "blend": "add"}, "is for uniform and Gaussian"),
         ({"trigger": "always", "std": -1.0}, "std must be at least 0"),
         ({"trigger": "always", "std": float("nan")}, "std must be at least 0 and finite, got nan"),
