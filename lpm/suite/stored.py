@@ -152,6 +152,8 @@ def check_card(card: Any) -> None:
     if len(paid) not in (0, len(seeds)):
         raise ValueError(f"still_paid: expected a number for each of {len(seeds)} seeds, got {len(paid)}")
     _number("cost", card.get("cost"))
+    if card.get("cost") is None or card["cost"] <= 0:
+        raise ValueError(f"cost: expected a number above 0, got {_short(card.get('cost'))}")
     _check_scores(card)
 
 

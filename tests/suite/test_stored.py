@@ -98,6 +98,9 @@ def test_what_was_written_is_read(card: dict[str, Any], tmp_path: Path) -> None:
         ("total", {"value": 0.5}, "total: expected value, low and high, or null for all"),
         ("conditions.car/action.random", {}, "expected the form of one, got KeyError"),
         ("scale", [], "scale: expected one of smoke, desk|expected the form of one"),
+        ("cost", None, "cost: expected a number above 0, got None"),
+        ("cost", 0, "cost: expected a number above 0, got 0"),
+        ("cost", "1", "cost: expected a number or null, got '1'"),
         ("still_paid", [0.1], "still_paid: expected a number for each of 2 seeds, got 1"),
     ],
 )
