@@ -11,8 +11,6 @@ from torch import Tensor
 
 from lpm.core.group import Order
 
-State = dict[str, Any]
-
 
 def whole_rows(parts: Sequence[Any], shared: Sequence[str]) -> Any:
     """States of environments beside each other; None if they cannot be: then new episodes begin.

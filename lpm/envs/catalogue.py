@@ -39,8 +39,6 @@ class EnvEntry:
     """Packages it needs beyond the core ones."""
     extra: str = ""
     """The extra of the distribution that brings them."""
-    paper: str = ""
-    """Where the paper describes it."""
 
     @property
     def missing(self) -> str:
@@ -52,10 +50,6 @@ class EnvEntry:
     def make(self, **more: Any) -> gym.Env[Any, Any]:
         """One environment."""
         return gym.make(self.id, disable_env_checker=True, **self.settings, **more)
-
-    def make_vec(self, num_envs: int, **more: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
-        """A batch of them."""
-        return gym.make_vec(self.id, num_envs=num_envs, **self.settings, **more)
 
 
 def list_envs() -> tuple[EnvEntry, ...]:
@@ -112,9 +106,7 @@ def _mountain_cars() -> list[EnvEntry]:
     for name, (noise, what) in conditions.items():
         right, left, watch = ((1.0,), (-1.0,), (1.0,)) if noise is False else ((1.0, -1.0), (-1.0, -1.0), (0.0, 1.0))
         demo = ((right,) * 20, (left,) * 25, (watch,), (watch,), (right,) * 25)
-        entries.append(
-            EnvEntry(name, "lpm/MountainCar-v0", {"noise": noise}, what, demo, paper='appendix "Mountain Car"')
-        )
+        entries.append(EnvEntry(name, "lpm/MountainCar-v0", {"noise": noise}, what, demo))
     return entries
 
 
@@ -129,7 +121,7 @@ def _mazes() -> list[EnvEntry]:
         ("maze_sticky", release, "the maze as the release runs it: 80x60, sticky actions 0.25, no noise", walk),
     ]
     mazes = [
-        EnvEntry(name, "lpm/NMaze-v0", settings, what, demo, ("numba",), "maze", paper="MiniWorld")
+        EnvEntry(name, "lpm/NMaze-v0", settings, what, demo, ("numba",), "maze")
         for name, settings, what, demo in conditions
     ]
     around = {"part": "a third of the picture random pixels", "small": "a little noise on every pixel"}
@@ -168,7 +160,6 @@ def _games() -> list[EnvEntry]:
                     (right * 12, right * 12, idle, idle, right, right * 12),
                     ("ale_py",),
                     "atari",
-                    paper="Montezuma's Revenge" if game == "montezuma_revenge" else "Atari",
                 )
             )
     return entries
@@ -182,7 +173,6 @@ def _lava() -> EnvEntry:
         {},
         "MiniGrid LavaCrossing S9N1, 7x7 view, no noise",
         (ahead, ahead, right, ahead),
-        paper='appendix "MiniGrid Experiment"',
     )
 
 

@@ -98,9 +98,8 @@ class RingBuffer(nn.Module):
         return slots[self["number"][slots] >= self.total - count]
 
     def places(self, slots: Tensor, count: int) -> Tensor:
-        """Which of the newest `count` rows the slots hold, counted from the oldest of them."""
-        numbers = self["number"][slots] if self.shared else self.total - count + torch.arange(len(slots))
-        return numbers - (self.total - min(count, len(self)))
+        """Which of the newest `count` rows of all processes the slots hold, counted from the oldest of them."""
+        return self["number"][slots] - (self.total - min(count, len(self)))
 
     @property
     def _written(self) -> int:

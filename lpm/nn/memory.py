@@ -316,19 +316,8 @@ class StepMemory(nn.Module):
         self.register_buffer("held", torch.zeros(capacity, num_envs, dtype=torch.bool))
         self.register_buffer("count", torch.zeros((), dtype=torch.int64))
 
-    def push(self, rows: Tensor, mask: Tensor) -> int:
-        """Store the rows (N, *shape) in `mask` as one step; return its slot."""
-        envs = self.held.shape[1]
-        if len(rows) != envs:
-            raise ValueError(f"the memory has a place per environment: expected {envs} environments, got {len(rows)}")
-        slot = int(self.count) % self.capacity
-        self.rows[slot] = torch.where(mask.reshape(-1, *(1,) * (rows.ndim - 1)), rows, 0)
-        self.held[slot] = mask
-        self.count += 1
-        return slot
-
     def extend(self, rows: Tensor, held: Tensor) -> None:
-        """`push` of several steps (K, N, *shape), of which the rows in `held` (K, N) count."""
+        """Store several steps (K, N, *shape), of which the rows in `held` (K, N) count."""
         steps = min(len(rows), self.capacity)
         slots = (int(self.count) + torch.arange(len(rows) - steps, len(rows), device=rows.device)) % self.capacity
         self.rows[slots] = rows[len(rows) - steps :] * held[len(rows) - steps :].reshape(
@@ -353,18 +342,13 @@ class StepMemory(nn.Module):
 
 
 def nearest_squares(query: Tensor, rows: Tensor, live: Tensor, k: int) -> Tensor:
-    """Squared distances of each query (N, D) to its k nearest live rows, (N, min(k, M)), ascending.
+    """Squared distances of queries (N, Q, D) to their k nearest live rows (N, M, D), (N, Q, min(k, M)), ascending.
 
-    `rows` are (N, M, D), or (M, D) for all queries alike; `live` is (N, M). Several queries an environment: (N, Q, D)
-    with live (N, Q, M). Where fewer rows are live, infinity. The neighbours are found by a matrix product; their
+    `live` is (N, Q, M); where fewer rows are live, infinity. The neighbours are found by a matrix product; their
     distances are then computed again from differences, because the product loses all digits of a small distance.
     """
-    if query.ndim == 3:
-        rough = torch.baddbmm(rows.square().sum(2).unsqueeze(1), query, rows.transpose(1, 2), alpha=-2)
-        return exact_squares(rough.masked_fill_(~live, torch.inf), query, rows, k)
-    if rows.ndim == 2:
-        return nearest_squares(query.unsqueeze(0), rows.unsqueeze(0), live.unsqueeze(0), k).squeeze(0)
-    return nearest_squares(query.unsqueeze(1), rows, live.unsqueeze(1), k).squeeze(1)
+    rough = torch.baddbmm(rows.square().sum(2).unsqueeze(1), query, rows.transpose(1, 2), alpha=-2)
+    return exact_squares(rough.masked_fill_(~live, torch.inf), query, rows, k)
 
 
 def exact_squares(rough: Tensor, query: Tensor, rows: Tensor, k: int) -> Tensor:

@@ -15,27 +15,17 @@ from lpm.nn.networks import Encoder, mlp
 TINY = torch.finfo(torch.float32).tiny
 
 
-def mrn_distance(x: Tensor, y: Tensor, epsilon: float = 1e-8) -> Tensor:
-    """d(x → y) of embeddings (..., D): max of relu(x − y) over the first half, plus the Euclidean distance of the rest.
-
-    Not symmetric, satisfies the triangle inequality. `epsilon` keeps the square root differentiable at 0, so that
-    d(x → x) is √epsilon.
-
-    >>> import torch
-    >>> x, y = torch.tensor([1.0, 0, 0, 0]), torch.tensor([0.0, 0, 3, 4])
-    >>> mrn_distance(x, y).item(), mrn_distance(y, x).item()
-    (6.0, 5.0)
-    """
-    half = x.shape[-1] // 2
-    one_way = (x[..., :half] - y[..., :half]).amax(-1).clamp_min(0)
-    both_ways = (x[..., half:] - y[..., half:]).square().sum(-1)
-    return one_way + torch.sqrt(both_ways + epsilon)
-
-
 def mrn_distances(x: Tensor, y: Tensor, epsilon: float = 1e-8) -> Tensor:
     """d(x_i → y_j) of all pairs of rows (..., B, D) and (..., C, D), (..., B, C), with gradients to both.
 
-    `mrn_distance` without its (B, C, D) tensors, which takes several times as long.
+    d(x → y) is the maximum of relu(x − y) over the first half of D, plus the Euclidean distance of the rest: not
+    symmetric, with the triangle inequality. `epsilon` keeps the square root differentiable at 0, so that d(x → x) is
+    √epsilon.
+
+    >>> import torch
+    >>> x, y = torch.tensor([[1.0, 0, 0, 0]]), torch.tensor([[0.0, 0, 3, 4]])
+    >>> mrn_distances(x, y).item(), mrn_distances(y, x).item()
+    (6.0, 5.0)
     """
     if x.ndim == 2:
         return mrn_distances(x.unsqueeze(0), y.unsqueeze(0), epsilon).squeeze(0)
@@ -44,7 +34,7 @@ def mrn_distances(x: Tensor, y: Tensor, epsilon: float = 1e-8) -> Tensor:
 
 
 class _AllPairs(torch.autograd.Function):
-    """Dimension by dimension, so that what is passed over again and again stays in the processor's cache."""
+    """Dimension by dimension, without (B, C, D) tensors: what is passed over again and again stays in the cache."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, epsilon: float) -> Tensor:

@@ -22,7 +22,6 @@ from lpm.theory.grid import FloatArray, IntArray
 from lpm.theory.linear import expected_gain, realised_gain, retrospective_gain
 
 TARGETS = ("realised", "expected", "retrospective")
-SCOPES = ("all", "within cycles", "deterministic", "noisy", "averaged")
 
 
 @dataclass(frozen=True)
@@ -263,7 +262,7 @@ class Correlation:
     target: str
     """One of TARGETS."""
     scope: str
-    """One of SCOPES."""
+    """All transitions, or those "within cycles", "deterministic", "noisy" or "averaged"."""
     mean: float
     """Mean over seeds."""
     low: float

@@ -22,7 +22,7 @@ class Theorem1:
     reverse_kl: FloatArray
     """KL(prior || post)."""
     optimism: FloatArray
-    """l(theta_D) - E_post[l]."""
+    """l(theta_D) - E_post[l]; theta_D is admissible, as the theorem asks, when it is not negative."""
     c: FloatArray
     """Exponent of the surrogate."""
 
@@ -35,11 +35,6 @@ class Theorem1:
     def slack(self) -> FloatArray:
         """c r - IG: non-negative exactly when the bound holds."""
         return self.c * self.reward - self.gain
-
-    @property
-    def admissible(self) -> BoolArray:
-        """Whether theta_D meets the theorem's condition l(theta_D) >= E_post[l]."""
-        return self.optimism >= 0.0
 
     @property
     def bound_condition(self) -> BoolArray:

@@ -16,7 +16,6 @@ from lpm.core.transitions import Transitions
 from lpm.nn.quasimetric import (
     contrastive_loss,
     last_of_segment,
-    mrn_distance,
     mrn_distances,
     truncated_geometric,
 )
@@ -36,26 +35,36 @@ def walk(states: torch.Tensor, done: torch.Tensor | None = None) -> Transitions:
     return Transitions.build(states[:-1], action, states[1:], terminated=done)
 
 
+def mrn_distance(x: torch.Tensor, y: torch.Tensor, epsilon: float = 1e-8) -> torch.Tensor:
+    """The plain d(x → y) of embeddings (..., D), with autograd's gradient."""
+    half = x.shape[-1] // 2
+    one_way = (x[..., :half] - y[..., :half]).amax(-1).clamp_min(0)
+    both_ways = (x[..., half:] - y[..., half:]).square().sum(-1)
+    return one_way + torch.sqrt(both_ways + epsilon)
+
+
 # ---- distance -----------------------------------------------------------------------------------------------
 def test_distance_by_hand_is_not_symmetric() -> None:
-    x, y = torch.tensor([1.0, 0, 0, 0]), torch.tensor([0.0, 0, 3, 4])
-    assert mrn_distance(x, y).item() == pytest.approx(6.0)
-    assert mrn_distance(y, x).item() == pytest.approx(5.0)
+    x, y = torch.tensor([[1.0, 0, 0, 0]]), torch.tensor([[0.0, 0, 3, 4]])
+    for distance in (mrn_distance, mrn_distances):
+        assert distance(x, y).item() == pytest.approx(6.0)
+        assert distance(y, x).item() == pytest.approx(5.0)
 
 
 @given(st.integers(0, 10_000), st.sampled_from([1e-6, 1e-3, 1.0, 1e2]))
 @settings(max_examples=40, deadline=None)
 def test_distance_is_a_quasimetric(seed: int, scale: float) -> None:
-    x, y, z = scale * torch.randn(3, 500, 8, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    assert bool((mrn_distance(x, y) > 0).all())
-    assert mrn_distance(x, x).max().item() <= 1e-4 + 1e-12
-    slack = mrn_distance(x, y) + mrn_distance(y, z) - mrn_distance(x, z)
+    x, y, z = scale * torch.randn(3, 40, 8, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    assert bool((mrn_distances(x, y) > 0).all())
+    assert mrn_distances(x, x).diagonal().max().item() <= 1e-4 + 1e-6
+    slack = mrn_distances(x, y).unsqueeze(2) + mrn_distances(y, z) - mrn_distances(x, z).unsqueeze(1)
     assert slack.min().item() > 0
 
 
-def test_triangle_inequality_of_two_hundred_thousand_triples() -> None:
-    x, y, z = torch.randn(3, 200_000, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert (mrn_distance(x, y) + mrn_distance(y, z) - mrn_distance(x, z)).min().item() > 0
+def test_triangle_inequality_of_a_quarter_of_a_million_triples() -> None:
+    x, y, z = torch.randn(3, 64, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    slack = mrn_distances(x, y).unsqueeze(2) + mrn_distances(y, z) - mrn_distances(x, z).unsqueeze(1)
+    assert slack.min().item() > 0
 
 
 def test_all_pairs_equal_the_plain_distance_with_its_gradient() -> None:

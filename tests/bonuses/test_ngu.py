@@ -69,15 +69,16 @@ def test_lifelong_factor_is_clipped() -> None:
 def test_nearest_squares_are_exact_for_tiny_distances_far_from_the_origin() -> None:
     rows = 100 + torch.tensor([[[0.0], [1e-3], [2e-3], [5.0]]])
     live = torch.tensor([[True, True, False, True]])
-    squares = nearest_squares(rows[:, 0], rows, live, 3)
-    assert squares.tolist()[0] == pytest.approx([0.0, 1e-6, 25.0], rel=0.02)
+    squares = nearest_squares(rows[:, :1], rows, live[:, None], 3)
+    assert squares[0, 0].tolist() == pytest.approx([0.0, 1e-6, 25.0], rel=0.02)
 
 
 def test_nearest_squares_with_too_few_rows() -> None:
     rows = torch.zeros(2, 3, 4)
-    live = torch.tensor([[True, False, False], [False, False, False]])
-    assert nearest_squares(torch.ones(2, 4), rows, live, 10).tolist() == [[4.0] + [math.inf] * 2, [math.inf] * 3]
-    assert nearest_squares(torch.ones(2, 4), rows[:, :0], live[:, :0], 10).shape == (2, 0)
+    live = torch.tensor([[[True, False, False]], [[False, False, False]]])
+    query = torch.ones(2, 1, 4)
+    assert nearest_squares(query, rows, live, 10).tolist() == [[[4.0] + [math.inf] * 2], [[math.inf] * 3]]
+    assert nearest_squares(query, rows[:, :0], live[..., :0], 10).shape == (2, 1, 0)
 
 
 # ---- the bonus ------------------------------------------------------------------------------------------------
