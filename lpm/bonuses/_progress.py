@@ -21,6 +21,7 @@ from lpm.nn.networks import Activation
 from lpm.nn.random_target import RandomTargetModel
 from lpm.nn.seeding import seeded
 
+Form = Literal["log", "linear"]
 SPREAD = 512  # rows at most that the relative floor is measured on
 
 
@@ -74,6 +75,11 @@ class ProgressConfig:
 def log_error(mse: Tensor, floor: float | Tensor) -> Tensor:
     """ε = log(MSE + floor) (Eq. 1)."""
     return torch.log(mse + floor)
+
+
+def progress(old: Tensor, new: Tensor, form: Form = "log", floor: float | Tensor = 1e-4) -> Tensor:
+    """How much smaller the mean squared error has become: a difference of logarithms, or of the errors."""
+    return log_error(old, floor) - log_error(new, floor) if form == "log" else old - new
 
 
 class LearningProgress(IntrinsicReward):

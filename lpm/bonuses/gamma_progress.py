@@ -15,8 +15,7 @@ from torch import Tensor
 
 from lpm.bonuses._dynamics import MNIST, DynamicsConfig
 from lpm.bonuses._learner import Learner
-from lpm.bonuses._progress import replay_capacity
-from lpm.bonuses.pointwise import progress
+from lpm.bonuses._progress import progress, replay_capacity
 from lpm.core.registry import register
 from lpm.core.settings import expect
 from lpm.core.transitions import Transitions

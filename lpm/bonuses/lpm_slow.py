@@ -17,9 +17,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lpm.bonuses._progress import LearningProgress, ProgressConfig
+from lpm.bonuses._progress import Form, LearningProgress, ProgressConfig, progress
 from lpm.bonuses.lpm import MINIWORLD_F, MNIST_F
-from lpm.bonuses.pointwise import progress
 from lpm.core.registry import register
 from lpm.core.settings import expect, expect_choice, expect_idle
 from lpm.core.transitions import Transitions
@@ -32,7 +31,7 @@ from lpm.nn.networks import follow_
 class LPMSlowConfig(ProgressConfig):
     """Settings of the slow copy: those of f and B, and of the comparison."""
 
-    form: Literal["log", "linear"] = "log"
+    form: Form = "log"
     """Compare logarithms of errors above the floor, or the errors themselves."""
     relative_floor: float = 0.1
     """Added to `error_floor`, as a share of the median error of predicting the mean of the first observations: what is

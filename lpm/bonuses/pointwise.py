@@ -5,27 +5,19 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from lpm.bonuses._dynamics import MNIST, DynamicsConfig
 from lpm.bonuses._learner import Learner
-from lpm.bonuses._progress import error_floor
+from lpm.bonuses._progress import Form, error_floor, progress
 from lpm.core.registry import register
 from lpm.core.settings import expect, expect_at_least, expect_choice
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import DynamicsModel
 from lpm.nn.experience import Prepared, regression, successor
 from lpm.nn.seeding import seeded
-
-Form = Literal["log", "linear"]
-
-
-def progress(old: Tensor, new: Tensor, form: Form = "log", floor: float | Tensor = 1e-4) -> Tensor:
-    """How much smaller the mean squared error has become: a difference of logarithms, or of the errors."""
-    return torch.log(old + floor) - torch.log(new + floor) if form == "log" else old - new
 
 
 @dataclass(frozen=True)

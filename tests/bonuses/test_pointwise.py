@@ -9,7 +9,7 @@ import torch
 from bonus_cases import VECTOR, arm, train
 
 import lpm
-from lpm.bonuses.pointwise import progress
+from lpm.bonuses._progress import progress
 from lpm.core.transitions import Transitions
 
 RAW = {"normalise": "none", "hidden": (64,)}
