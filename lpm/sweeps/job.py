@@ -80,8 +80,8 @@ def load_result(job: Job) -> Result | None:
     """The stored result of a job, or None. A file that is not a result of these settings is refused."""
     try:
         stored = parse_json(read_regular(job.path))
-        settings, version = current_settings(stored["settings"]), stored.get("format")
-        differing = sorted(k for k in {*settings, *job.settings} if settings.get(k) != _plain(job.settings).get(k))
+        settings, version, wanted = current_settings(stored["settings"]), stored.get("format"), _plain(job.settings)
+        differing = sorted(k for k in {*settings, *wanted} if settings.get(k) != wanted.get(k))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
