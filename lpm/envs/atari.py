@@ -238,32 +238,28 @@ def make_atari_vector(
         raise ValueError(f'backend must be "auto", "native" or "ram", got {backend!r}')
     _check_noise(noise)
     if backend == "ram" or (backend == "auto" and rom_name(game) == MONTEZUMA):
-        images, fit, size = settings.pop("images", None), settings.pop("fit", "tile"), settings.get("size", SIZE)
-        return AtariRamVector(num_envs, game, noise_screen(images, fit, size) if noise else None, **settings)
+        return make_ram_vector(num_envs, game, noise, **settings)
     return AtariNativeVector(num_envs, game, noise, **settings)
 
 
-class Atari(SingleEnv):
-    """One Atari game with idle actions and, if asked for, noise; `gymnasium.make("lpm/Atari-v0", game=...)`."""
+def make_ram_vector(
+    num_envs: int = 1,
+    game: str = "space_invaders",
+    noise: bool = False,
+    images: Images | None = None,
+    fit: Literal["tile", "stretch"] = "tile",
+    size: int = SIZE,
+    **settings: Any,
+) -> AtariRamVector:
+    """`backend="ram"`; the other settings are those of `AtariRamVector`."""
+    _check_noise(noise)
+    return AtariRamVector(num_envs, game, noise_screen(images, fit, size) if noise else None, size=size, **settings)
 
-    def __init__(
-        self,
-        game: str = "space_invaders",
-        noise: bool = False,
-        idle_actions: int = 2,
-        max_episode_frames: int | None = None,
-        noop_max: int = 30,
-        fit: Literal["tile", "stretch"] = "tile",
-        images: Images | None = None,
-        render_mode: str | None = None,
-        size: int = SIZE,
-    ) -> None:
-        _check_noise(noise)
-        source = noise_screen(images, fit, size) if noise else None
-        mode = AutoresetMode.DISABLED
-        super().__init__(
-            AtariRamVector(1, game, source, idle_actions, max_episode_frames, noop_max, 1, mode, render_mode, size)
-        )
+
+class Atari(SingleEnv):
+    """One game; `gymnasium.make("lpm/Atari-v0", game=...)` gives this. The options are those of `make_ram_vector`."""
+
+    vector = staticmethod(make_ram_vector)
 
 
 def _check_noise(noise: Any) -> None:

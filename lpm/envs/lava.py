@@ -230,15 +230,6 @@ class LavaCrossingVector(BatchedEnv):
 
 
 class LavaCrossing(SingleEnv):
-    """One LavaCrossing grid; `gymnasium.make("lpm/LavaCrossing-v0", ...)` gives this."""
+    """One grid; `gymnasium.make("lpm/LavaCrossing-v0", ...)` gives this. Its options: those of `LavaCrossingVector`."""
 
-    def __init__(
-        self,
-        size: int = 9,
-        num_crossings: int = 1,
-        max_episode_steps: int | None = None,
-        observation: View = "codes",
-        render_mode: str | None = None,
-    ) -> None:
-        mode = AutoresetMode.DISABLED
-        super().__init__(LavaCrossingVector(1, size, num_crossings, max_episode_steps, observation, mode, render_mode))
+    vector = LavaCrossingVector

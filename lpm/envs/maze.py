@@ -114,12 +114,11 @@ class NMazeVector(BatchedEnv):
     ) -> None:
         """Set up the maze.
 
-        `noise`: "state" fills the wall `noise_wall` (an index of `WALLS`; default: the long one between the
-        arms) with new random pixels at every step; "action" answers an
-        idle action with a random image from `images`, (n, h, w, 3) uint8 (default: CIFAR-10), stretched to the
-        frame, while the pose stays. `sticky`: probability that the last executed action is executed again instead
-        of the chosen one. `max_steps`: truncate an episode after so many steps (default: never, as in the paper).
-        `threads`: for drawing (default: numba's number).
+        `noise`: "state" fills the wall `noise_wall` (an index of `WALLS`; default: the long one between the arms) with
+        new random pixels at every step; "action" answers an idle action with a random image from `images`,
+        (n, h, w, 3) uint8 (default: CIFAR-10), stretched to the frame, while the pose stays. `sticky`: probability that
+        the last executed action is executed again instead of the chosen one. `max_steps`: truncate an episode after so
+        many steps (default: never, as in the paper). `threads`: for drawing (default: numba's number).
         """
         if noise not in ("none", "state", "action"):
             raise ValueError(f'noise must be "none", "state" or "action", got {noise!r}')
@@ -245,24 +244,7 @@ class NMazeVector(BatchedEnv):
 class NMaze(SingleEnv):
     """One maze; `gymnasium.make("lpm/NMaze-v0", ...)` gives this. The options are those of `NMazeVector`."""
 
-    def __init__(
-        self,
-        noise: Noise = "none",
-        width: int = 160,
-        height: int = 120,
-        sticky: float = 0.0,
-        max_steps: int | None = None,
-        images: ArrayLike | None = None,
-        threads: int | None = None,
-        render_mode: str | None = None,
-        noise_wall: int = NOISE_WALL,
-    ) -> None:
-        settings = (noise, width, height, sticky, max_steps, images, threads, AutoresetMode.DISABLED, render_mode)
-        super().__init__(NMazeVector(1, *settings, noise_wall))
-
-    def close(self) -> None:
-        """End the drawing threads."""
-        self.batch.close()
+    vector = NMazeVector
 
 
 def _load_images(images: ArrayLike | None) -> tuple[NDArray[np.uint8], str]:

@@ -227,18 +227,9 @@ class MountainCarVector(BatchedEnv):
 
 
 class MountainCar(SingleEnv):
-    """One noisy-TV mountain car; `gymnasium.make("lpm/MountainCar-v0", ...)` gives this."""
+    """One car; `gymnasium.make("lpm/MountainCar-v0", ...)` gives this. The options are those of `MountainCarVector`."""
 
-    def __init__(
-        self,
-        noise: NoiseMode = False,
-        points: Sequence[float] | None = None,
-        terminate_at_goal: bool = False,
-        max_episode_steps: int = 999,
-        render_mode: str | None = None,
-    ) -> None:
-        mode = AutoresetMode.DISABLED
-        super().__init__(MountainCarVector(1, noise, points, terminate_at_goal, max_episode_steps, mode, render_mode))
+    vector = MountainCarVector
 
 
 def draw_points(seed: int) -> NDArray[np.float64]:

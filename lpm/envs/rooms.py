@@ -287,18 +287,6 @@ def sequence(frame: NDArray[np.int64], width: int) -> NDArray[np.float64]:
 
 
 class Rooms(SingleEnv):
-    """One world of rooms; `gymnasium.make("lpm/Rooms-v0", ...)` gives this."""
+    """One world of rooms; `gymnasium.make("lpm/Rooms-v0", ...)` gives this. The options are those of `RoomsVector`."""
 
-    def __init__(
-        self,
-        noise: Family = "none",
-        observation: View = "xy",
-        num_rooms: int = 4,
-        room_size: int = 7,
-        layout: int = 0,
-        max_episode_steps: int = 300,
-        goal: bool = False,
-        render_mode: str | None = None,
-    ) -> None:
-        settings = (noise, observation, num_rooms, room_size, layout, max_episode_steps, goal)
-        super().__init__(RoomsVector(1, *settings, AutoresetMode.DISABLED, render_mode))
+    vector = RoomsVector

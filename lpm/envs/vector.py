@@ -8,7 +8,7 @@ into an ordinary `gymnasium.Env`. Row `i` of a batch seeded with `s` behaves lik
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -243,11 +243,14 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
 class SingleEnv(gym.Env[Array, Any]):
     """One row of a `BatchedEnv` as an ordinary Gymnasium environment."""
 
+    vector: ClassVar[Callable[..., BatchedEnv]]
+    """Builds the batch; the options are its own."""
+
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 30}  # type: ignore[misc]
 
-    def __init__(self, batch: BatchedEnv) -> None:
-        if batch.num_envs != 1 or batch.autoreset_mode is not AutoresetMode.DISABLED:
-            raise ValueError("expected a batch of one row with autoreset disabled")
+    def __init__(self, *, render_mode: str | None = None, **settings: Any) -> None:
+        mode = AutoresetMode.DISABLED
+        batch = type(self).vector(num_envs=1, autoreset_mode=mode, render_mode=render_mode, **settings)
         self.batch = batch
         self.observation_space = batch.single_observation_space
         self.action_space = batch.single_action_space
@@ -274,6 +277,10 @@ class SingleEnv(gym.Env[Array, Any]):
     def render(self) -> Any:
         """An RGB picture of the environment."""
         return self.batch._render_row(0)
+
+    def close(self) -> None:
+        """End what the batch has started."""
+        self.batch.close()
 
     def get_state(self) -> State:
         """Everything the future depends on, as a flat dict of copied arrays."""

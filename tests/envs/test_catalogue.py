@@ -113,3 +113,16 @@ def test_drawing_stays_inside_the_picture() -> None:
 def test_the_package_registers_lazily() -> None:
     assert isinstance(gymnasium.registry["lpm/NMaze-v0"].entry_point, str)
     assert lpm.envs.__doc__ is not None
+
+
+@pytest.mark.parametrize("name", ["MountainCar", "NMaze", "LavaCrossing", "Rooms", "Atari"])
+def test_options_of_one_environment_are_those_of_a_batch(name: str) -> None:
+    """They are passed on: one that does not exist is named, and so is one that is not for choosing."""
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'nosie'.*lpm/"):
+        gymnasium.make(f"lpm/{name}-v0", nosie=True)
+    with pytest.raises(TypeError, match="multiple values for keyword argument 'num_envs'"):
+        gymnasium.make(f"lpm/{name}-v0", num_envs=2)
+    env: Any = gymnasium.make(f"lpm/{name}-v0", render_mode="rgb_array")
+    assert env.unwrapped.render_mode == "rgb_array"
+    env.close()
+    assert env.unwrapped.batch.closed
