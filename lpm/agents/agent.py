@@ -21,8 +21,9 @@ from lpm.agents.shards import part_of_rows, whole_rows
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.errors import NonFiniteError, finite
 from lpm.core.group import ALONE, Group, Order
-from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer, Schedule, scheduled
+from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer, scheduled
 from lpm.core.registry import resolve_device
+from lpm.core.settings import Schedule, expect, expect_at_least, expect_schedule
 from lpm.core.spaces import Spaces
 from lpm.nn.folded import FoldedConv2d
 from lpm.nn.inputs import in_chunks
@@ -75,14 +76,10 @@ class AgentConfig:
     """The networks."""
 
     def __post_init__(self) -> None:
-        self._at_least_one("num_envs", "rollout_steps")
-        if self.value_heads not in (1, 2):
-            raise ValueError(f"{type(self).__name__}.value_heads: expected 1 or 2, got {self.value_heads}")
-
-    def _at_least_one(self, *names: str) -> None:
-        for name in names:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{type(self).__name__}.{name}: expected at least 1, got {getattr(self, name)}")
+        expect_at_least(self, 1, "num_envs", "rollout_steps")
+        expect(self, "value_heads", self.value_heads in (1, 2), "1 or 2")
+        expect_schedule(self, "learning_rate_schedule", "learning_rate", "final_learning_rate")
+        expect_schedule(self, "entropy_schedule", "entropy", "final_entropy")
 
 
 @dataclass(frozen=True)

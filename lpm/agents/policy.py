@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lpm.agents.fused import FEW_NUMBERS, ActingEncoder, ActingMLP, can_fuse, can_write_out
+from lpm.core.settings import expect, expect_choice
 from lpm.core.spaces import Spaces
 from lpm.nn.fused import FlatParameters, FusedMLP, linear_layers
 from lpm.nn.inputs import ObservationInput
@@ -50,11 +51,8 @@ class NetworkConfig:
     """Start of the Gaussian's log standard deviation (continuous actions; bounded ones are scaled to [-1, 1])."""
 
     def __post_init__(self) -> None:
-        known = ("auto", "none", "standard", "robust")
-        if self.normalise not in known:
-            raise ValueError(f"NetworkConfig.normalise: expected one of {', '.join(known)}, got {self.normalise!r}")
-        if self.clip_observation <= 0:
-            raise ValueError(f"NetworkConfig.clip_observation: expected a number above 0, got {self.clip_observation}")
+        expect_choice(self, "normalise", "auto", "none", "standard", "robust")
+        expect(self, "clip_observation", self.clip_observation > 0, "a number above 0")
 
 
 class ActorCritic(nn.Module):

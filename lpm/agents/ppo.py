@@ -17,6 +17,7 @@ from lpm.agents.shards import minibatches
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.group import ALONE, Group
 from lpm.core.mixer import MixerConfig
+from lpm.core.settings import expect, expect_at_least
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,9 @@ class PPOConfig(AgentConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._at_least_one("epochs", "minibatches")
-        if self.num_envs * self.rollout_steps < self.minibatches:
-            raise ValueError(
-                f"PPOConfig.minibatches: expected at most num_envs * rollout_steps = "
-                f"{self.num_envs * self.rollout_steps}, got {self.minibatches}"
-            )
+        expect_at_least(self, 1, "epochs", "minibatches")
+        rows = self.num_envs * self.rollout_steps
+        expect(self, "minibatches", self.minibatches <= rows, f"at most num_envs * rollout_steps = {rows}")
 
 
 PRESETS: Mapping[str, PPOConfig] = {

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lpm.core.group import ALONE, Group
+from lpm.core.settings import Schedule, expect, expect_choice, expect_schedule
 from lpm.suggest import moved
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 Rewards = TypeVar("Rewards", Floats, Tensor)
-Schedule = Literal["constant", "linear", "exponential", "cosine"]
 
 
 # only an agent with value functions of its own can follow these
@@ -49,23 +49,11 @@ class MixerConfig:
     Atari as in Mnih et al. (2015): 1. The LPM release: none."""
 
     def __post_init__(self) -> None:
-        if self.schedule not in ("constant", "linear", "exponential", "cosine"):
-            raise ValueError(
-                f"MixerConfig.schedule: expected constant, linear, exponential or cosine, got {self.schedule!r}"
-            )
-        if self.schedule == "exponential" and not (self.weight > 0 and self.final_weight > 0):
-            raise ValueError(
-                "MixerConfig.schedule: an exponential schedule needs weight and final_weight above 0, "
-                f"got {self.weight} and {self.final_weight}"
-            )
-        if self.normalise not in ("return_std", "none"):
-            raise ValueError(f"MixerConfig.normalise: expected 'return_std' or 'none', got {self.normalise!r}")
-        if not 0.0 <= self.gamma <= 1.0:
-            raise ValueError(f"MixerConfig.gamma: expected a number in [0, 1], got {self.gamma}")
-        for name in ("clip", "clip_task"):
-            bound = getattr(self, name)
-            if bound is not None and bound <= 0:
-                raise ValueError(f"MixerConfig.{name}: expected a number above 0 or None, got {bound}")
+        expect_schedule(self, "schedule", "weight", "final_weight")
+        expect_choice(self, "normalise", "return_std", "none")
+        expect(self, "gamma", 0.0 <= self.gamma <= 1.0, "a number in [0, 1]")
+        expect(self, "clip", self.clip is None or self.clip > 0, "a number above 0 or None")
+        expect(self, "clip_task", self.clip_task is None or self.clip_task > 0, "a number above 0 or None")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, Literal, get_args
+
+Schedule = Literal["constant", "linear", "exponential", "cosine"]
 
 
 def expect(config: Any, name: str, condition: bool, wanted: str) -> None:
@@ -21,6 +23,14 @@ def expect_at_least(config: Any, least: float, *names: str) -> None:
     """Refuse values below `least`."""
     for name in names:
         expect(config, name, getattr(config, name) >= least, f"at least {least}")
+
+
+def expect_schedule(config: Any, name: str, start: str, end: str) -> None:
+    """Refuse an unknown schedule, or one that cannot lead from the field `start` to the field `end`."""
+    expect_choice(config, name, *get_args(Schedule))
+    if getattr(config, name) == "exponential":  # it multiplies: from 0 it never leaves, to 0 it is there at once
+        for value in (start, end):
+            expect(config, value, getattr(config, value) > 0, f"a number above 0 with {name}='exponential'")
 
 
 def expect_idle(config: Any, when: str, *names: str) -> None:

@@ -1,4 +1,4 @@
-"""Settings that would do nothing beside others are refused where that was written down, and taken otherwise."""
+"""Settings that would do nothing beside others, and schedules that lead nowhere, are refused; the others are taken."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lpm.agents import A2CConfig, MixerConfig, PPOConfig
 from lpm.bonuses.lgn import LGNConfig
 from lpm.bonuses.lpm_anchored import LPMAnchoredConfig
 from lpm.bonuses.lpm_release import LPMReleaseConfig
@@ -45,3 +46,23 @@ def test_a_default_may_be_made_anew_each_time() -> None:
     expect_idle(Config(), "here", "parts")
     with pytest.raises(ValueError, match=r"Config\.parts: expected its default \[\] here"):
         expect_idle(Config([1]), "here", "parts")
+
+
+SCHEDULES = [
+    (MixerConfig, "schedule", "weight", "final_weight"),
+    (PPOConfig, "learning_rate_schedule", "learning_rate", "final_learning_rate"),
+    (A2CConfig, "learning_rate_schedule", "learning_rate", "final_learning_rate"),
+    (PPOConfig, "entropy_schedule", "entropy", "final_entropy"),
+    (A2CConfig, "entropy_schedule", "entropy", "final_entropy"),
+]
+
+
+@pytest.mark.parametrize(("config", "name", "start", "end"), SCHEDULES)
+def test_a_schedule_that_leads_nowhere_is_refused(config: Any, name: str, start: str, end: str) -> None:
+    with pytest.raises(ValueError, match=rf"\.{name}: expected 'constant' or .*'cosine', got 'linaer'"):
+        config(**{name: "linaer"})
+    assert getattr(config(**{name: "exponential", start: 0.5, end: 0.25}), name) == "exponential"
+    for wrong, values in ((start, {start: 0.0, end: 0.25}), (end, {start: 0.5, end: 0.0}), (end, {start: 0.5})):
+        with pytest.raises(ValueError, match=rf"\.{wrong}: expected a number above 0 with {name}='exponential', got 0"):
+            config(**{name: "exponential", **values})
+    assert getattr(config(**{name: "linear", start: 0.0}), start) == 0.0
