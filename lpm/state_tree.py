@@ -188,29 +188,17 @@ def check_optimizer(optimizer: torch.optim.Optimizer, state: Any, where: str = "
         require(type(index) is int and 0 <= index < len(parameters), f"{where}: one of its parameters", index)
         require(isinstance(values, dict), f"{where}: moments by name", _kind(values))
         for name, value in values.items():
-            if isinstance(value, Tensor) and value.ndim:
-                fits = value.shape == parameters[index].shape and value.is_floating_point()
-                require(fits, f"{where}.{index}.{name}: shape {tuple(parameters[index].shape)}", _kind(value))
+            shape = () if name == "step" else tuple(parameters[index].shape)
+            fits = isinstance(value, Tensor) and value.is_floating_point() and value.shape == shape
+            require(fits, f"{where}.{index}.{name}: shape {shape}", _kind(value))
 
 
-def check_generator(state: Tensor, where: str = "generator") -> None:
+def check_generator(state: Any, where: str = "generator") -> None:
     """Refuse what torch's generator could not go on from."""
     try:
         torch.Generator("cpu").set_state(state.cpu())
-    except (RuntimeError, TypeError) as problem:
+    except (AttributeError, RuntimeError, TypeError) as problem:
         raise StateError(f"{where}: expected the state of a torch generator: {problem}") from None
-
-
-def check_bonus(bonus: Any, state: Any, where: str = "bonus") -> None:
-    """Refuse a state that the bonus could not go on from, before anything is changed."""
-    own = bonus.state_dict()
-    extra = own["_extra_state"]
-    check_like({}, state, where)
-    check_like({**own, "_extra_state": {**extra, "optimizers": {}}}, state, where)
-    came = state["_extra_state"]["optimizers"]
-    require(set(came) == set(extra["optimizers"]), f"{where}: optimisers {sorted(extra['optimizers'])}", sorted(came))
-    for name, values in came.items():
-        check_optimizer(bonus.optimizer(name), values, f"{where}, optimiser {name}")
 
 
 def _kind(value: Any) -> str:

@@ -9,7 +9,7 @@ from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import RewardMixer
 from lpm.files import replacing
 from lpm.state_file import load, write
-from lpm.state_tree import check_bonus, check_like, require
+from lpm.state_tree import check_like, require
 
 KIND = "adapter"
 
@@ -47,7 +47,7 @@ def read_state(path: str | Path, part: Stateful, **about: int) -> None:
         rows, came = part.bonus.num_envs, len(stored["state"]["mixer"]["carry"])
         require(rows == came, f"a state of {rows} environments", came)
         check_like(part.mixer.state_dict(), stored["state"]["mixer"], "mixer")
-        check_bonus(part.bonus, stored["state"]["bonus"])
+        part.bonus.check_state(stored["state"]["bonus"])
         part.load_state_dict(stored["state"])
     except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: does not fit this {kind}: {error}") from error

@@ -28,7 +28,7 @@ from lpm.core.registry import can_be_distributed, configure, make, names
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.state_file import from_bytes, to_bytes
-from lpm.state_tree import check_bonus, check_like
+from lpm.state_tree import check_like
 
 try:
     from ray.rllib.algorithms.ppo import PPOConfig
@@ -286,7 +286,7 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
         """Restore what `get_state` saved."""
         saved = from_bytes(state["bytes"], KEY, "IntrinsicConnector")
         check_like({**self._state(), "bonus": {}, "running": []}, saved, "IntrinsicConnector")
-        check_bonus(self.bonus, saved["bonus"], "IntrinsicConnector.bonus")
+        self.bonus.check_state(saved["bonus"])
         self.bonus.load_state_dict(saved["bonus"])
         self.mixer.load_state_dict(saved["mixer"])
         self.steps, self.running = saved["steps"], list(saved["running"])

@@ -26,7 +26,7 @@ from torch import Tensor
 from lpm.adapters._common import check_total, make_block, make_mixer, missing, pay
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import MixerConfig
-from lpm.state_tree import check_bonus, check_like
+from lpm.state_tree import check_like
 
 try:
     from tensordict import TensorDict, TensorDictBase
@@ -217,7 +217,7 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
         check_like({}, state_dict, "IntrinsicTransform")
         part = {name.removeprefix("bonus."): value for name, value in state_dict.items() if name.startswith("bonus.")}
         check_like({"_extra_state": self.get_extra_state()}, {"_extra_state": state_dict.get("_extra_state")})
-        check_bonus(self.bonus, part, "IntrinsicTransform.bonus")
+        self.bonus.check_state(part)
         return super().load_state_dict(state_dict, strict, assign)
 
     def set_extra_state(self, state: dict[str, Any]) -> None:

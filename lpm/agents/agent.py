@@ -27,7 +27,7 @@ from lpm.core.settings import Schedule, expect, expect_at_least, expect_schedule
 from lpm.core.spaces import Spaces
 from lpm.nn.folded import FoldedConv2d
 from lpm.nn.inputs import in_chunks
-from lpm.state_tree import check_bonus, check_generator, check_like, check_optimizer
+from lpm.state_tree import check_generator, check_like, check_optimizer
 
 PolicyKind = Literal["learnt", "uniform", "oracle"]
 POLICIES = get_args(PolicyKind)
@@ -435,7 +435,7 @@ class Agent:
         collector = {**own["collector"], "recent": [], **({"envs": {}} if moved else {})}
         check_like({**own, "optimizer": {}, "bonus": own["bonus"] and {}, "collector": collector}, state, "agent")
         if self.bonus is not None:
-            check_bonus(self.bonus, state["bonus"])
+            self.bonus.check_state(state["bonus"])
         check_optimizer(self.optimizer, state["optimizer"])
         check_generator(state["generator"])
         self.collector.load_state_dict(state["collector"])  # first: the environments may refuse theirs

@@ -7,7 +7,7 @@ import io
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from lpm.core.defaults import undisturbed
 from lpm.core.group import ALONE, Group, Sharded
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
+from lpm.state_tree import StateError, check_generator, check_optimizer
 
 
 class IntrinsicReward(nn.Module):
@@ -178,26 +179,26 @@ class IntrinsicReward(nn.Module):
     @undisturbed
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Continue from a `state_dict` of the same bonus with the same settings; another one is refused untouched."""
-        given: Any = state_dict
+        self.check_state(state_dict, strict)
+        return super().load_state_dict(state_dict, strict, assign)
+
+    @undisturbed
+    def check_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """Raise what `load_state_dict` would, and load nothing: for those with other parts to load beside the bonus."""
+        given: Any = state
         if not isinstance(given, Mapping):
             self._refuse(f"a {type(given).__name__}")
         own = self.state_dict()
-        missing, unknown = set(own) - set(state_dict), set(state_dict) - set(own)
+        missing, unknown = (sorted(map(str, names)) for names in (set(own) - set(state), set(state) - set(own)))
         if strict and (missing or unknown):
-            self._refuse(
-                " and ".join(
-                    [f"without {name!r}" for name in sorted(missing)[:1]]
-                    + [f"with {name!r}" for name in sorted(unknown)[:1]]
-                )
-            )
-        for name in own.keys() & state_dict.keys():
-            self._check_entry(name, own[name], state_dict[name], state_dict.get("_extra_state"))
-        return super().load_state_dict(state_dict, strict, assign)
+            self._refuse(" and ".join([f"without {n!r}" for n in missing[:1]] + [f"with {n!r}" for n in unknown[:1]]))
+        for name in filter(state.__contains__, own):
+            self._check_entry(name, own[name], state[name], state.get("_extra_state"))
 
     def _check_entry(self, name: str, own: Any, given: Any, extra: Any) -> None:
         if isinstance(own, Tensor):
             if not isinstance(given, Tensor):
-                self._refuse(f"with {given!r} for {name!r} instead of a tensor")
+                self._refuse(f"with {given!r:.100} for {name!r} instead of a tensor")
             if given.shape != own.shape:
                 sizes = extra.get("sizes") if isinstance(extra, dict) else None
                 self._refuse(f"with {name!r} of shape {tuple(given.shape)} instead of {tuple(own.shape)}", sizes)
@@ -217,30 +218,25 @@ class IntrinsicReward(nn.Module):
         if not isinstance(given, dict) or not {"optimizers", "generator"} & own.keys() <= given.keys():
             self._refuse("without optimisers or generator")
         expected, came = own.get("optimizers", {}), given.get("optimizers", {})
-        if set(expected) != set(came):
-            self._refuse(f"with optimisers {sorted(came)} instead of {sorted(expected)}")
+        if not isinstance(came, dict) or set(expected) != set(came):
+            came = sorted(map(str, came)) if isinstance(came, dict) else type(came).__name__
+            self._refuse(f"with optimisers {came} instead of {sorted(expected)}")
         for name, state in came.items():
-            parameters = [p for group in self._optimizers[name].param_groups for p in group["params"]]
-            moments = state["state"] if isinstance(state, dict) and isinstance(state.get("state"), dict) else None
-            groups = state.get("param_groups") if isinstance(state, dict) else None
-            ours = [len(group["params"]) for group in self._optimizers[name].param_groups]
-            if moments is None or not isinstance(groups, list) or [len(g.get("params", ())) for g in groups] != ours:
-                self._refuse(f"with another optimiser {name!r}")
-            for index, entry in (moments or {}).items():
-                for value in entry.values():
-                    if isinstance(value, Tensor) and value.ndim and value.shape != parameters[index].shape:
-                        self._refuse(f"with moments of shape {tuple(value.shape)} in the optimiser {name!r}")
+            try:
+                check_optimizer(self._optimizers[name], state, "its state")
+            except StateError as problem:
+                self._refuse(f"with another optimiser {name!r} ({problem})")
         if "generator" in given:
             try:
-                torch.Generator("cpu").set_state(given["generator"].cpu())
-            except (AttributeError, RuntimeError, TypeError) as error:
-                self._refuse(f"with a generator that torch cannot set ({error})")
+                check_generator(given["generator"])
+            except StateError as problem:
+                self._refuse(f"with another {problem}")
 
-    def _refuse(self, how: str, sizes: Any = None) -> None:
+    def _refuse(self, how: str, sizes: Any = None) -> NoReturn:
         here = self._sizes
         other = "by another bonus, with other settings, or by another version of lpm"
         if isinstance(sizes, dict) and sizes != here:
-            there, wanted = (", ".join(f"{k}={v}" for k, v in each.items()) for each in (sizes, here))
+            there, wanted = (", ".join(f"{k}={v}" for k, v in each.items())[:200] for each in (sizes, here))
             other = f"with {there}, and this bonus has {wanted}; or {other}"
         raise ValueError(f"{type(self).__name__} cannot take this state, {how}: it was written {other}")
 

@@ -19,6 +19,7 @@ from lpm.agents import A2C, PPO, A2CConfig, Agent, MixerConfig, NetworkConfig, N
 from lpm.agents.ppo import PRESETS as PPO_PRESETS
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.spaces import Spaces
+from lpm.state_file import to_bytes
 
 ENVS, STEPS = 4, 16
 ALGORITHMS = ["ppo", "a2c"]
@@ -137,6 +138,18 @@ def test_a_state_of_another_agent_is_refused() -> None:
         ppo.load_state_dict(a2c.state_dict())
     with pytest.raises(ValueError, match="bonus"):
         agent_of("ppo", None).load_state_dict(ppo.state_dict())
+
+
+def test_a_state_with_an_impossible_bonus_changes_nothing() -> None:
+    """The bonus refused its count only after policy and collector had been overwritten."""
+    trained, fresh = agent_of("ppo", "ngu"), agent_of("ppo", "ngu", seed=9)
+    run(trained, 2)
+    state, before = copy.deepcopy(trained.state_dict()), copy.deepcopy(fresh.state_dict())
+    state["bonus"]["memory.count"].fill_(-5)
+    with pytest.raises(ValueError, match=r"NGU cannot take this state, with 'memory.count' from -5 to -5"):
+        fresh.load_state_dict(state)
+    assert fresh.steps == 0
+    assert to_bytes(fresh.state_dict(), "compared") == to_bytes(before, "compared")
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

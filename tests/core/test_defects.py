@@ -129,11 +129,14 @@ def other_states() -> dict[str, tuple[dict[str, Any], str]]:
         return {**copy.deepcopy(good), **entries}
 
     extra: dict[str, Any] = copy.deepcopy(good["_extra_state"])
-    narrow = copy.deepcopy(extra)
-    narrow["optimizers"]["dynamics"]["param_groups"][0]["params"].pop()
-    # moments of another shape, as an optimiser of other layers has
-    moments = copy.deepcopy(extra)
-    moments["optimizers"]["dynamics"]["state"] = {0: {"exp_avg": torch.zeros(2, 2)}}
+
+    def optimiser(group: dict[str, Any] | None = None, **entries: Any) -> dict[str, Any]:
+        changed_extra = copy.deepcopy(extra)
+        changed_extra["optimizers"]["dynamics"]["param_groups"][0].update(group or {})
+        changed_extra["optimizers"]["dynamics"].update(entries)
+        return changed(_extra_state=changed_extra)
+
+    another = "with another optimiser 'dynamics'"
     last = next(reversed([name for name in good if name != "_extra_state"]))
     missing = changed()
     missing.pop(last)
@@ -150,10 +153,19 @@ def other_states() -> dict[str, tuple[dict[str, Any], str]]:
         "an optimiser": (changed(_extra_state={**extra, "optimizers": {"body": {}}}), r"optimisers \['body'\]"),
         "an optimiser without state": (
             changed(_extra_state={**extra, "optimizers": {n: {} for n in extra["optimizers"]}}),
-            "with another optimiser 'dynamics'",
+            another,
         ),
-        "parameter groups": (changed(_extra_state=narrow), "with another optimiser 'dynamics'"),
-        "moments": (changed(_extra_state=moments), r"with moments of shape \(2, 2\)"),
+        "no optimisers": (changed(_extra_state={**extra, "optimizers": None}), "with optimisers NoneType instead of"),
+        "names of several types": (changed(_extra_state={**extra, "optimizers": {1: {}, "a": {}}}), r"\['1', 'a'\]"),
+        "parameter groups": (optimiser({"params": [0]}), another),
+        "groups of another type": (optimiser(param_groups=[3]), another),
+        "a learning rate": (optimiser({"lr": "x"}), rf"{another} \(expected .*\.lr: float, got str"),
+        # as an optimiser of other layers has
+        "moments": (optimiser(state={0: {"exp_avg": torch.zeros(2, 2)}}), rf"{another} .* of shape \(2, 2\)"),
+        "moments of no parameter": (optimiser(state={99: {}}), f"{another} .*one of its parameters, got 99"),
+        "moments of another type": (optimiser(state={0: 3}), f"{another} .*moments by name, got int"),
+        "a moment of another type": (optimiser(state={0: {"exp_avg": "x"}}), f"{another} .*exp_avg: .*, got str"),
+        "no generator": (changed(_extra_state={**extra, "generator": "x"}), "with another generator: expected"),
         "a generator": (changed(_extra_state={**extra, "generator": torch.zeros(3, dtype=torch.uint8)}), "generator"),
     }
 
