@@ -6,6 +6,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,8 @@ class MetricsFile:
 
     def close(self) -> None:
         """Close the file."""
-        self._stream.close()
+        with suppress(OSError):  # a line that could not be written was reported when it was appended
+            self._stream.close()
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -78,7 +78,8 @@ def train(
     """Train and write the run folder; with `resume`, go on from its last whole checkpoint.
 
     SIGINT and SIGTERM end the run after the update in progress, with a checkpoint. Raises `NonFiniteError` if a number
-    stops being finite and `CheckpointError` if a checkpoint cannot be written, both after recording it.
+    stops being finite and `CheckpointError` if the run's files cannot be written; these, and whatever else ends the
+    training, are recorded in `result.json` first.
 
     The processes of a `group` all call this with the same arguments. Only the first one touches the folder, says
     anything and calls `on_cycle`; a signal to any of them ends all. `WorkerLost` is raised if one of them is gone.
@@ -188,60 +189,69 @@ class _Run:
         )
 
     def go(self, on_cycle: OnCycle | None) -> Outcome:
-        folder, agent, config = self.folder, self.agent, self.config
+        folder, config, steps = self.folder, self.config, self.agent.steps
         folder.note_machine()
-        lines = MetricsFile(folder.metrics_file, self.metrics_size)
-        loggers: list[Logger] = []
-        try:
-            loggers += open_loggers(
-                self.options.log, folder.path, config.flat(), agent.steps, self.say, self.options.tensorboard
-            )
-            saved, steps_saved, stopped = monotonic(), -1, False
-            with _graceful() as stop, self._noting_loss():
-                while agent.steps < config.steps and not stopped:
-                    self.averages.add(agent.cycle())
-                    if agent.steps >= self.next_line or agent.steps >= config.steps:
-                        self._line(lines, loggers)
-                    if on_cycle is not None:
-                        on_cycle(agent, self.metrics)
-                    # of several processes one may die at any time: there is a checkpoint from the first update on
-                    first = steps_saved < 0 and not agent.group.alone
-                    if agent.group.any(first or monotonic() - saved >= self.options.checkpoint_seconds)[0]:
-                        self._checkpoint(lines)
-                        saved, steps_saved = monotonic(), agent.steps
-                    (stopped,) = agent.group.any(stop.is_set())
-            if steps_saved != agent.steps:
-                self._checkpoint(lines)
-            status: Literal["finished", "interrupted"] = "finished" if agent.steps >= config.steps else "interrupted"
-            self._result(status)
-            agent.group.any(False)
-            return Outcome(
-                status, agent.steps, self.seconds, lines.rows, agent.collector.visits.copy(), self._time_shares()
-            )
-        except NonFiniteError as error:
-            self._keep_models()
-            self._result("failed", str(error))
-            raise
-        except (CheckpointError, OSError) as error:
-            self._try_result("failed", str(error))
-            raise CheckpointError(str(error)) from error
-        finally:
-            lines.close()
+        with ExitStack() as open_files:
+            lines = MetricsFile(folder.metrics_file, self.metrics_size)
+            open_files.callback(lines.close)
+            options = self.options
+            loggers = open_loggers(options.log, folder.path, config.flat(), steps, self.say, options.tensorboard)
             for logger in loggers:
-                logger.close()
+                open_files.callback(logger.close)
+            try:
+                return self._train(lines, loggers, on_cycle)
+            except NonFiniteError as error:
+                self._keep_models()
+                self._result("failed", str(error))
+                raise
+            except CheckpointError as error:
+                self._try_result("failed", str(error))
+                raise
+            except Exception as error:
+                if not isinstance(error, WorkerLost):  # which `_noting_loss` has noted, with more to say
+                    self._try_result("failed", f"{type(error).__name__}: {error}")
+                raise
+
+    def _train(self, lines: MetricsFile, loggers: list[Logger], on_cycle: OnCycle | None) -> Outcome:
+        agent, config = self.agent, self.config
+        saved, steps_saved, stopped = monotonic(), -1, False
+        with _graceful() as stop, self._noting_loss():
+            while agent.steps < config.steps and not stopped:
+                self.averages.add(agent.cycle())
+                if agent.steps >= self.next_line or agent.steps >= config.steps:
+                    self._line(lines, loggers)
+                if on_cycle is not None:
+                    on_cycle(agent, self.metrics)
+                # of several processes one may die at any time: there is a checkpoint from the first update on
+                first = steps_saved < 0 and not agent.group.alone
+                if agent.group.any(first or monotonic() - saved >= self.options.checkpoint_seconds)[0]:
+                    self._checkpoint(lines)
+                    saved, steps_saved = monotonic(), agent.steps
+                (stopped,) = agent.group.any(stop.is_set())
+        if steps_saved != agent.steps:
+            self._checkpoint(lines)
+        status: Literal["finished", "interrupted"] = "finished" if agent.steps >= config.steps else "interrupted"
+        with _own_files():
+            self._result(status)
+        agent.group.any(False)
+        return Outcome(
+            status, agent.steps, self.seconds, lines.rows, agent.collector.visits.copy(), self._time_shares()
+        )
 
     def _line(self, lines: MetricsFile, loggers: list[Logger]) -> None:
         steps = self.agent.steps
         row = self.averages.take()
-        lines.append({"step": steps, **row})
+        with _own_files():
+            lines.append({"step": steps, **row})
         for logger in loggers:
             logger.log(steps, row)
         self.metrics = row
         self.next_line = (steps // self.log_every + 1) * self.log_every
 
     def _checkpoint(self, lines: MetricsFile) -> None:
-        state = self._state(lines.sync(), self.agent.gather_state())
-        save_checkpoint(self.folder.checkpoints, self.agent.steps, state)
+        agent = self.agent.gather_state()
+        with _own_files():
+            save_checkpoint(self.folder.checkpoints, self.agent.steps, self._state(lines.sync(), agent))
 
     def _state(self, metrics_size: int, agent: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -296,6 +306,15 @@ class _Run:
         parts = {**self.agent.collector.seconds, **self.agent.seconds}
         spent = sum(parts.values())
         return {name: round(value / max(spent, 1e-9), 4) for name, value in parts.items()}
+
+
+@contextmanager
+def _own_files() -> Iterator[None]:
+    """An OSError of the run's own files is a `CheckpointError`; that of anybody else, such as `on_cycle`, stays one."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(str(error)) from error
 
 
 @contextmanager

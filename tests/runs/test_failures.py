@@ -40,6 +40,46 @@ def test_a_full_disk_is_reported_and_the_last_good_checkpoint_kept(tmp_path: Pat
     assert_equal_runs(tmp_path / "whole", out)
 
 
+def test_metrics_on_a_full_disk_end_the_run_like_a_checkpoint(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(agent: Agent, metrics: dict[str, float]) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+
+    try:
+        with pytest.raises(CheckpointError, match="File too large"):
+            train(config_of(), tmp_path, TrainOptions(tensorboard=False), say=silent, on_cycle=fill)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("problem", [ConnectionError("the tracker is away"), KeyError("a defect")])
+def test_what_others_raise_stays_what_it_is_and_is_recorded(problem: Exception, tmp_path: Path) -> None:
+    """Every OSError was taken for a full disk, and everything else left no result.json."""
+
+    def fail(agent: Agent, metrics: dict[str, float]) -> None:
+        if agent.steps == 96:
+            raise problem
+
+    with pytest.raises(type(problem)) as caught:
+        train(config_of(), tmp_path / "run", ALWAYS, say=silent, on_cycle=fail)
+    assert caught.value is problem
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (result["status"], result["steps"]) == ("failed", 96)
+    assert result["error"] == f"{type(problem).__name__}: {problem}"
+    train(config_of(), tmp_path / "run", resume=True, say=silent)
+    train(config_of(), tmp_path / "whole", say=silent)
+    assert_equal_runs(tmp_path / "whole", tmp_path / "run")
+
+
+def test_a_logger_that_cannot_be_opened_leaves_the_result_of_an_ended_run(tmp_path: Path) -> None:
+    train(config_of(), tmp_path, say=silent)
+    before = (tmp_path / "result.json").read_bytes()
+    with pytest.raises(ValueError, match="log: expected none, wandb or mlflow, got 'paper'"):
+        train(config_of(), tmp_path, TrainOptions(log="paper"), resume=True, say=silent)  # type: ignore[arg-type]
+    assert (tmp_path / "result.json").read_bytes() == before
+
+
 def test_a_failed_write_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_checkpoint(tmp_path, 1, {"x": torch.ones(3)})
 

@@ -47,6 +47,20 @@ def test_the_noisy_preset_and_the_bonus_to_use(tmp_path: Path, algo: str, env: s
     assert (config.learner.network.normalise, config.learner.learning_rate_schedule) == ("robust", "constant")
 
 
+def test_a_reader_that_has_seen_enough_is_nothing_to_mend(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`lpm train ... | head`: the command line ends silently on a BrokenPipeError."""
+
+    def gone(*_: object) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("lpm.commands.train._Display.show", gone)
+    with pytest.raises(BrokenPipeError):
+        run([*SMALL, "--out", str(tmp_path / "r")])
+    assert "mended" not in capsys.readouterr().err
+
+
 def test_interrupt_then_resume(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
