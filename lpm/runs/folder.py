@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from lpm.files import expect_own, read_json, read_regular, remove_unfinished, replacing, write_atomic
+from lpm.lock import exclusive
 from lpm.runs.config import PRESETS, RunConfig
 from lpm.runs.machine import machine
 from lpm.state_file import write
@@ -24,6 +26,9 @@ MOVABLE = tuple(f"{algo}.{name}" for algo in PRESETS for name in ("num_envs", "r
 """Settings that may change when a run goes on, where the bonus allows it."""
 MAX_CONFIG = 2**20
 """Bytes of config.toml."""
+
+WAIT_SECONDS = 2.0
+"""For a process that was killed and lives a moment longer."""
 
 
 class RunFolder:
@@ -46,9 +51,13 @@ class RunFolder:
         expect_own(path, "run", "config.toml")
         return folder
 
-    def write_config(self, config: RunConfig) -> None:
-        """Make the folder if need be and write the config."""
+    def locked(self) -> AbstractContextManager[None]:
+        """Nobody else trains in the folder meanwhile, which is made if need be; `BusyError` if somebody does."""
         self.path.mkdir(parents=True, exist_ok=True)
+        return exclusive(self.path / ".run.lock", "run", WAIT_SECONDS)
+
+    def write_config(self, config: RunConfig) -> None:
+        """Write the config."""
         write_atomic(self.config_file, config.to_toml().encode())
 
     @classmethod
@@ -88,12 +97,13 @@ class RunFolder:
 
     def extend(self, steps: int) -> None:
         """Let the run go on to more steps. Schedules then run over the new total, from where the run stands."""
-        saved = self.config
-        if steps < saved.steps:
-            raise ValueError(
-                f"--steps: {self.path} has {saved.steps:,} steps, expected at least as many, got {steps:,}"
-            )
-        write_atomic(self.config_file, dataclasses.replace(saved, steps=steps).to_toml().encode())
+        with self.locked():
+            saved = self.config
+            if steps < saved.steps:
+                raise ValueError(
+                    f"--steps: {self.path} has {saved.steps:,} steps, expected at least as many, got {steps:,}"
+                )
+            self.write_config(dataclasses.replace(saved, steps=steps))
 
     def remove_unfinished(self) -> None:
         """Remove what a killed process left half written."""

@@ -79,7 +79,7 @@ def train(
 
     SIGINT and SIGTERM end the run after the update in progress, with a checkpoint. Raises `NonFiniteError` if a number
     stops being finite and `CheckpointError` if the run's files cannot be written; these, and whatever else ends the
-    training, are recorded in `result.json` first.
+    training, are recorded in `result.json` first. `BusyError` if another process trains in the folder.
 
     The processes of a `group` all call this with the same arguments. Only the first one touches the folder, says
     anything and calls `on_cycle`; a signal to any of them ends all. `WorkerLost` is raised if one of them is gone.
@@ -91,14 +91,17 @@ def train(
     with _threads(config.threads):
         agent = build(config, group)
         try:
-            if not resume:
-                folder.write_config(config)  # only now: a config that cannot be built leaves no folder behind
-            run = _Run(config, folder, options, agent, say)
-            if resume:
-                run.restore()
-                if folder.config != config:
-                    folder.write_config(config)
-            return run.go(on_cycle)
+            # only now: a config that cannot be built leaves no folder behind, and processes of environments, which
+            # outlive a killed one for a moment, do not inherit the lock
+            with folder.locked():
+                if not resume:
+                    RunFolder.unused(out).write_config(config)  # asked again: another process may have been faster
+                run = _Run(config, folder, options, agent, say)
+                if resume:
+                    run.restore()
+                    if folder.config != config:
+                        folder.write_config(config)
+                return run.go(on_cycle)
         finally:
             agent.collector.envs.close()
 

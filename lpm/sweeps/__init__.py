@@ -1,7 +1,7 @@
 """Many runs at once: on worker processes of this machine, or on a Ray cluster."""
 
+from lpm.lock import BusyError
 from lpm.sweeps.job import RESULT_FORMAT, Function, Job, Result, Tick, load_result
-from lpm.sweeps.lock import BusyError
 from lpm.sweeps.run import kept, run_jobs
 
 __all__ = ["RESULT_FORMAT", "BusyError", "Function", "Job", "Result", "Tick", "kept", "load_result", "run_jobs"]

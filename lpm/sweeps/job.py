@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from lpm.earlier import current_settings
 from lpm.files import parse_json, read_regular, write_atomic
-from lpm.sweeps.lock import exclusive
+from lpm.lock import exclusive
 
 RESULT_FORMAT = 1
 """Of result files; a file with another number is refused."""
@@ -181,7 +181,7 @@ def attempt(job: Job, function: Function, report: Callable[[int, bool], None]) -
         raise ValueError(f"{scratch} is a symbolic link: expected the folder itself")
     scratch.mkdir(parents=True, exist_ok=True)
     # a killed sweep's worker may live a moment longer than the sweep: two must not write the same checkpoints
-    with exclusive(scratch.with_name(f"{scratch.name}.lock"), wait=60.0):
+    with exclusive(scratch.with_name(f"{scratch.name}.lock"), "worker", wait=60.0):
         ticks = Ticks(report, resumes=any(scratch.iterdir()))
         try:
             result = function(job.settings if job.task is None else job.task, ticks, scratch)

@@ -10,9 +10,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from lpm.lock import exclusive
 from lpm.sweeps.job import Function, Job, Result, clean, finish, load_result
 from lpm.sweeps.local import WorkerPool, run_local
-from lpm.sweeps.lock import BusyError, exclusive
 from lpm.sweeps.progress import Bar, WorkDone
 from lpm.sweeps.ray import connection, run_ray
 
@@ -52,7 +52,7 @@ def run_jobs(
         unfinished = [job for job in jobs if job.path not in results]
         for folder in sorted({job.path.parent for job in unfinished}):
             folder.mkdir(parents=True, exist_ok=True)  # a folder that cannot be written is noticed now, not in hours
-            _lock(stack, folder)
+            stack.enter_context(exclusive(folder / LOCK, "sweep"))
         # asked again: another sweep may have finished some before it gave the lock back
         results |= {job.path: result for job in unfinished if (result := load_result(job)) is not None}
         todo = [job for job in unfinished if job.path not in results]
@@ -69,13 +69,6 @@ def run_jobs(
                         run_local(todo, function, members, retries, sweep)
             results, failures = {**results, **sweep.results}, sweep.failures
     return {path: results[path] for path in paths if path in results}, failures
-
-
-def _lock(stack: ExitStack, folder: Path) -> None:
-    try:
-        stack.enter_context(exclusive(folder / LOCK))
-    except BusyError as problem:
-        raise BusyError(f"another sweep is writing there: {problem}; wait for it, or use another --out") from None
 
 
 @contextmanager

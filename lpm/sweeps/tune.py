@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from lpm.files import parse_json, read_regular
+from lpm.lock import exclusive
 from lpm.sweeps.fields import Field
-from lpm.sweeps.lock import BusyError, exclusive
 from lpm.versions import pip_install
 
 STUDY = "study.log"
@@ -56,25 +56,22 @@ def search(
         raise ValueError(f"lpm tune needs Optuna: {pip_install('tune')}") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     out.mkdir(parents=True, exist_ok=True)
-    try:
-        with exclusive(out / ".tune.lock"):
-            with _named(out / STUDY):
-                _mend(out / STUDY)
-                lock: Any = _HeldAlready()
-                study = optuna.create_study(
-                    storage=JournalStorage(JournalFileBackend(str(out / STUDY), lock)),
-                    study_name="lpm",
-                    direction="maximize",
-                    load_if_exists=True,
-                )
-                for trial in study.trials:
-                    _trial(trial, [field for field in fields if field.name in trial.params])
-            whole = {**settings, "seed": seed, "batch": batch, **{f"field {f.name}": repr(f) for f in fields}}
-            _check_settings(study, whole, out)
-            _search(optuna, study, fields, evaluate, trials, batch, seed)
-            return [_trial(t, fields) for t in study.trials if _complete(t, fields)]
-    except BusyError as problem:
-        raise BusyError(f"another search is writing there: {problem}; wait for it, or use another --out") from None
+    with exclusive(out / ".tune.lock", "search"):
+        with _named(out / STUDY):
+            _mend(out / STUDY)
+            lock: Any = _HeldAlready()
+            study = optuna.create_study(
+                storage=JournalStorage(JournalFileBackend(str(out / STUDY), lock)),
+                study_name="lpm",
+                direction="maximize",
+                load_if_exists=True,
+            )
+            for trial in study.trials:
+                _trial(trial, [field for field in fields if field.name in trial.params])
+        whole = {**settings, "seed": seed, "batch": batch, **{f"field {f.name}": repr(f) for f in fields}}
+        _check_settings(study, whole, out)
+        _search(optuna, study, fields, evaluate, trials, batch, seed)
+        return [_trial(t, fields) for t in study.trials if _complete(t, fields)]
 
 
 class _HeldAlready:

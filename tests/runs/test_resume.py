@@ -17,7 +17,9 @@ import pytest
 from run_cases import assert_equal_runs, assert_same, config_of, final_state, silent
 
 from lpm.agents import Agent
+from lpm.lock import BusyError
 from lpm.runs import CheckpointError, RunConfig, RunFolder, TrainOptions, train
+from lpm.runs.build import build
 from lpm.runs.checkpoint import checkpoints
 from lpm.runs.metrics import read_metrics
 
@@ -264,3 +266,62 @@ def test_environments_that_cannot_be_saved_resume_at_a_new_episode_and_say_so(tm
     assert any("cannot save its state: new episodes begin" in line for line in said)
     assert json.loads((tmp_path / "result.json").read_text())["exact_resume"] is False
     assert [row["step"] for row in read_metrics(tmp_path / "metrics.jsonl")] == [48 * (i + 1) for i in range(8)]
+
+
+@pytest.mark.parametrize("second", ["resume", "new", "extend"])
+def test_a_second_process_in_the_same_folder_is_refused(
+    second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both cut the metrics back, appended to them and removed each other's checkpoints."""
+    monkeypatch.setattr("lpm.runs.folder.WAIT_SECONDS", 0.0)
+    config, out = config_of(cycles=4), tmp_path / "run"
+    busy = rf"another run is writing there: .*run/\.run\.lock is held by process {os.getpid()} on "
+
+    def again() -> None:
+        if second == "extend":
+            RunFolder.open(out).extend(config.steps + 1)
+        else:
+            train(config, out, resume=second == "resume", say=silent)
+
+    def meanwhile(agent: Agent, metrics: dict[str, float]) -> None:
+        before = sorted((path, path.stat().st_mtime_ns) for path in out.rglob("*"))
+        if second == "new":  # as if it had looked before the first one wrote its config
+            monkeypatch.setattr(RunFolder, "unused", RunFolder)
+        with pytest.raises(BusyError, match=busy):
+            again()
+        assert sorted((path, path.stat().st_mtime_ns) for path in out.rglob("*")) == before
+
+    train(config, out, TrainOptions(0.0, tensorboard=False), say=silent, on_cycle=meanwhile)
+    assert not (out / ".run.lock").exists()
+    train(config, tmp_path / "whole", say=silent)
+    assert_equal_runs(tmp_path / "whole", out)
+
+
+def test_of_two_new_runs_the_slower_finds_the_folder_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, module = config_of(cycles=1), sys.modules[train.__module__]
+
+    def slowly(*args: Any) -> Agent:
+        monkeypatch.undo()
+        train(config, tmp_path / "run", say=silent)
+        return build(*args)
+
+    monkeypatch.setattr(module, "build", slowly)
+    with pytest.raises(ValueError, match="already holds a run"):
+        train(config, tmp_path / "run", say=silent)
+
+
+def test_the_lock_of_a_killed_process_is_no_obstacle(tmp_path: Path) -> None:
+    config, out = config_of(cycles=400), tmp_path / "run"
+    (tmp_path / "config.toml").write_text(config.to_toml())
+    words = [sys.executable, "-c", CHILD, str(out), str(tmp_path / "config.toml")]
+    process = subprocess.Popen(words)
+    while not checkpoints(out / "checkpoints"):
+        assert process.poll() is None
+        time.sleep(0.01)
+    with pytest.raises(BusyError, match=f"process {process.pid} on"), RunFolder(out).locked():
+        pass
+    process.kill()
+    process.wait()
+    assert (out / ".run.lock").exists()
+    with RunFolder.open(out).locked():
+        pass

@@ -10,9 +10,9 @@ import pytest
 from processes import wait_for
 from rich.console import Console
 
+from lpm.lock import BusyError, exclusive
 from lpm.sweeps import progress
 from lpm.sweeps.job import Ticks
-from lpm.sweeps.lock import BusyError, exclusive
 from lpm.sweeps.progress import Bar, WorkDone
 
 
@@ -81,18 +81,22 @@ def test_a_terminal_gets_a_bar() -> None:
 
 def test_a_lock_is_for_one_and_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    with exclusive(path), pytest.raises(BusyError, match=rf"is held by process {os.getpid()} on "), exclusive(path):
+    with (
+        exclusive(path, "test"),
+        pytest.raises(BusyError, match=rf"is held by process {os.getpid()} on "),
+        exclusive(path, "test"),
+    ):
         pass
     assert not path.exists()
-    with exclusive(path):
+    with exclusive(path, "test"):
         pass
 
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from lpm.sweeps.lock import exclusive
-with exclusive(Path(sys.argv[1])):
+from lpm.lock import exclusive
+with exclusive(Path(sys.argv[1]), "test"):
     time.sleep(60)
 """
 
@@ -101,10 +105,10 @@ def test_a_lock_ends_with_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     owner = subprocess.Popen([sys.executable, "-c", HOLD, str(path)])
     wait_for(lambda: path.exists() and f"process {owner.pid} on" in path.read_text())
-    with pytest.raises(BusyError, match=f"process {owner.pid} on"), exclusive(path, wait=0.1):
+    with pytest.raises(BusyError, match=f"process {owner.pid} on"), exclusive(path, "test", wait=0.1):
         pass
     owner.kill()
     owner.wait()
     assert path.exists()
-    with exclusive(path):
+    with exclusive(path, "test"):
         pass

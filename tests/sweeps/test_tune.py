@@ -16,9 +16,9 @@ from toy import toy_run
 from lpm.commands.tune import Tune, tune
 from lpm.experiments.evidence import Evidence, Score
 from lpm.experiments.experiment import Method
+from lpm.lock import exclusive
 from lpm.sweeps import BusyError, Job, Result
 from lpm.sweeps.fields import parse_field
-from lpm.sweeps.lock import exclusive
 from lpm.sweeps.tune import Trial, search
 
 
@@ -178,5 +178,8 @@ def test_more_trials_go_on_and_other_settings_are_refused(tmp_path: Path) -> Non
 
 
 def test_a_second_search_in_the_same_folder_is_refused(tmp_path: Path) -> None:
-    with exclusive(tmp_path / ".tune.lock"), pytest.raises(BusyError, match="another search is writing there"):
+    with (
+        exclusive(tmp_path / ".tune.lock", "search"),
+        pytest.raises(BusyError, match="another search is writing there"),
+    ):
         go(tmp_path)

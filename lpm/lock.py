@@ -19,8 +19,8 @@ class BusyError(ValueError):
 
 
 @contextmanager
-def exclusive(path: Path, wait: float = 0.0) -> Iterator[None]:
-    """Hold the lock file `path`; `BusyError` if another process still holds it after `wait` seconds.
+def exclusive(path: Path, what: str, wait: float = 0.0) -> Iterator[None]:
+    """Hold the lock file `path`; `BusyError` if another process, `what` it is said to be, has it after `wait` seconds.
 
     The file says who holds it. One left behind by a killed process does not count: not the file is the lock.
     """
@@ -30,7 +30,9 @@ def exclusive(path: Path, wait: float = 0.0) -> Iterator[None]:
     try:
         lock.acquire(timeout=wait)
     except Timeout:
-        raise BusyError(f"{path} is held by {_holder(path)}") from None
+        raise BusyError(
+            f"another {what} is writing there: {path} is held by {_holder(path)}; wait for it, or use another --out"
+        ) from None
     try:
         with suppress(OSError):  # Windows lets nobody write to a locked file
             since = datetime.now().astimezone().isoformat(timespec="seconds")
