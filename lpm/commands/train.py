@@ -218,7 +218,7 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
 def _config(given: Any, choices: _Choices, saved: RunConfig | None, env: dict[str, Any]) -> RunConfig:
     if not given.env_id:
         raise ValueError("say which environment to train in: lpm train ENV_ID (see `lpm envs`)")
-    if given.steps != int(given.steps):
+    if not given.steps.is_integer():  # nor are inf and nan
         raise ValueError(f"--steps: expected a whole number, got {given.steps}")
     mixer = given.mixer if given.beta is None else dataclasses.replace(given.mixer, weight=given.beta)
     return RunConfig(

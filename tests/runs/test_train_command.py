@@ -96,7 +96,7 @@ def test_resume_with_the_same_command_is_accepted_with_another_refused(tmp_path:
         (["CartPole-v0x", "--bonus", "none"], "unknown environment 'CartPole-v0x'; did you mean CartPole-v"),
         (["--bonus", "none"], "say which environment"),
         (["CartPole-v1", "--resume"], "--resume: say which run"),
-        (["CartPole-v1", "--steps", "1.5"], "--steps: expected a whole number"),
+        *((["CartPole-v1", "--steps", n], "--steps: expected a whole number, got") for n in ("1.5", "inf", "nan")),
         (["CartPole-v1", "--env.x"], "expected --env.NAME VALUE"),
     ],
 )
