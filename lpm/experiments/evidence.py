@@ -54,6 +54,8 @@ class Score:
     """The paper's number for this cell."""
     diverged: tuple[int, ...] = ()
     """Seeds of runs that ended early because a number stopped being finite; counted with what they had reached."""
+    of_means: bool = False
+    """Whether it is computed from means over seeds: `values` are then each seed's share in it, and have no spread."""
 
 
 @dataclass(frozen=True)

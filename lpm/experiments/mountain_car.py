@@ -82,7 +82,7 @@ def drop(scores: Sequence[Score]) -> tuple[Score, ...]:
         values = {seed: 100 * (1 - (mean + moved[seed]) / base) for seed in seeds}
         paper = PaperNumber(_DROP[method], place=TABLE, seeds=5) if method in _DROP else None
         ended = tuple(sorted({*pair[0].diverged, *pair[1].diverged}))
-        drops.append(Score("stochastic", "drop", method, values, paper, ended))
+        drops.append(Score("stochastic", "drop", method, values, paper, ended, of_means=True))
     return tuple(drops)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -59,6 +59,11 @@ class Cell:
     """95 % interval of ours minus the paper's."""
     verdict: Verdict
     why: str
+
+    @property
+    def dots(self) -> list[float]:
+        """What to draw of single seeds: nothing of what is computed from means."""
+        return [] if self.score.of_means else list(self.score.values.values())
 
 
 @dataclass(frozen=True)
@@ -244,13 +249,14 @@ def _generator(*key: str) -> np.random.Generator:
 
 def _cell(score: Score, evidence: Evidence) -> Cell:
     values = list(score.values.values())
-    summary = statistics.summarise(values, _generator(evidence.name, score.metric, score.condition, score.method))
+    found = statistics.summarise(values, _generator(evidence.name, score.metric, score.condition, score.method))
+    summary = replace(found, std=None) if score.of_means else found
     if score.paper is None:
         return Cell(score, summary, None, "no number", "the paper gives no number")
     if score.paper.paper_size and evidence.scale != "paper":
         return Cell(score, summary, None, "not compared", score.paper.paper_size)
     difference = statistics.difference_interval(values, score.paper.value, score.paper.std, score.paper.seeds)
-    return Cell(score, summary, difference, *_verdict(difference, score.paper, evidence.scale, summary.std))
+    return Cell(score, summary, difference, *_verdict(difference, score.paper, evidence.scale, found.std))
 
 
 def _verdict(difference: Interval | None, paper: PaperNumber, scale: str, std: float | None) -> tuple[Verdict, str]:

@@ -151,7 +151,7 @@ def _line(axis: Any, band: Band, label: str, colour: str | None, dashes: Any) ->
 
 
 def _strip(axis: Any, row: int, cell: Cell, colour: str) -> None:
-    values, interval, paper = list(cell.score.values.values()), cell.summary.mean_interval, cell.score.paper
+    values, interval, paper = cell.dots, cell.summary.mean_interval, cell.score.paper
     axis.plot(values, [row] * len(values), "o", color=colour, alpha=0.4, markersize=3.5)
     if interval is not None:
         axis.hlines(row, interval.low, interval.high, color=colour, linewidth=2.2)

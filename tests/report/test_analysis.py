@@ -189,3 +189,11 @@ def test_where_all_are_alike_nobody_is_the_best():
     rows = (score("a", (0.0, 0.0)), score("b", (0.0, 0.0)), score("oracle", (9.0, 10.0)))
     table = analyse(evidence(methods={"a": "A", "b": "B", "oracle": "Oracle"}, scores=rows)).table("m")
     assert not any(table.is_best(c, cell) for (c, _), cell in table.cells.items())
+
+
+def test_what_is_computed_from_means_has_an_interval_and_no_spread():
+    given = dataclasses.replace(score("a", (8.0, 9.0, 13.0)), of_means=True)
+    (cell,) = analyse(evidence(scores=(given,))).cells.values()
+    assert (cell.summary.mean, cell.summary.std) == (10.0, None)
+    assert cell.summary.mean_interval is not None
+    assert cell.dots == []

@@ -228,7 +228,7 @@
       const hit = el("rect", { x: 0, y: y - row / 2, width, height: row, fill: "transparent" }, group);
       hit.addEventListener("pointermove", () => tip(figure, (px(r.mean) / width) * figure.clientWidth, called, [
         [null, chart.bars || "ours, mean", show(r.mean)], ...(r.lo === null ? [[null, "one seed", "no interval"]] : [[null, "95 % interval", `${show(r.lo)} to ${show(r.hi)}`]]),
-        chart.bars ? [null, chart.bars === "score" ? "tasks" : "seeds", String(r.count)] : [null, "seeds", String(r.seeds.length)], ...(r.paper === null ? [] : [[null, "paper", show(r.paper) + (r.std ? ` ± ${show(r.std)}` : "")]]),
+        [null, chart.bars === "score" ? "tasks" : "seeds", String(r.count)], ...(r.paper === null ? [] : [[null, "paper", show(r.paper) + (r.std ? ` ± ${show(r.std)}` : "")]]),
         ...(r.verdict ? [[null, r.verdict, ""]] : [])], (y / height) * 100));
       hit.addEventListener("pointerleave", () => untip(figure));
     });
