@@ -500,6 +500,8 @@ def test_looking_at_a_run_imports_nothing(
         ("steps = 64", "steps = true"),
         ('device = "cpu"', "device = 3"),
         ("num_envs = 2", 'num_envs = "2"'),
+        ('activation = "tanh"', 'activation = "thin"'),
+        ("hidden = [", 'hidden = ["8", '),
     ],
 )
 def test_a_config_has_values_of_its_types(old: str, new: str, tmp_path: Path, run: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any, Literal
 
 from lpm.agents import a2c, ppo
 from lpm.agents.agent import POLICIES, PolicyKind
+from lpm.core.hints import UNIONS, check_type
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, lookup
 from lpm.earlier import current_tables
@@ -141,8 +141,8 @@ class RunConfig:
         tables = current_tables(tables)
         hints = typing.get_type_hints(cls)
         for name, value in tables["run"].items():
-            if name in hints and not _fits(value, hints[name]):
-                raise ValueError(f"run.{name}: expected {_words(hints[name])}, got {value!r:.100}")
+            if name in hints:
+                check_type(f"run.{name}", value, hints[name])
         run, bonus = tables["run"], tables.get("bonus", {})
         if imports or ":" not in run["bonus"]:
             bonus = _restore(lookup(run["bonus"]).bonus.Config, bonus)
@@ -174,9 +174,9 @@ def _restore(cls: type, table: Mapping[str, Any]) -> Any:
         if item.name in table:
             value = table[item.name]
             nested = isinstance(hint, type) and dataclasses.is_dataclass(hint)
+            if not nested:
+                check_type(f"{cls.__name__}.{item.name}", value, hint)
             values[item.name] = _restore(hint, value) if nested else _lists_to_tuples(value)
-            if not nested and not _fits(values[item.name], hint):
-                raise ValueError(f"{cls.__name__}.{item.name}: expected {_words(hint)}, got {value!r:.100}")
         elif _allows_none(hint):
             values[item.name] = None
     unknown = set(table) - {item.name for item in dataclasses.fields(cls)}
@@ -186,27 +186,8 @@ def _restore(cls: type, table: Mapping[str, Any]) -> Any:
     return cls(**values)
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a plain value is of the type that a field is declared with."""
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Literal:
-        return value in args
-    if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, arg) for arg in args)
-    if origin is tuple:
-        each = args[:1] * len(value) if args[1:] == (...,) and isinstance(value, tuple) else args
-        return isinstance(value, tuple) and len(value) == len(each) and all(map(_fits, value, each))
-    if hint in (int, float):
-        return isinstance(value, (int, hint)) and not isinstance(value, bool)
-    return not isinstance(hint, type) or isinstance(value, hint)
-
-
-def _words(hint: Any) -> str:
-    return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint).replace("typing.", "")
-
-
 def _allows_none(hint: Any) -> bool:
-    return typing.get_origin(hint) in (typing.Union, types.UnionType) and type(None) in typing.get_args(hint)
+    return typing.get_origin(hint) in UNIONS and type(None) in typing.get_args(hint)
 
 
 def _lists_to_tuples(value: Any) -> Any:
