@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import dataclasses
 import sys
 from collections.abc import Sequence
@@ -30,6 +29,7 @@ from lpm.runs.folder import MOVABLE, RunFolder
 from lpm.runs.loggers import Service
 from lpm.runs.train import Outcome, TrainOptions, train
 from lpm.suggest import suggest
+from lpm.sweeps.fields import literal
 from lpm.sweeps.job import keep_freed_memory
 
 DESCRIPTION = """Train an agent on task reward plus bonus.
@@ -99,7 +99,7 @@ def _plan(args: Sequence[str]) -> tuple[RunConfig, Path, TrainOptions, bool]:
 
 # ---- parsing --------------------------------------------------------------------------------------------------
 def _take_env(words: list[str]) -> tuple[list[str], dict[str, Any]]:
-    """Split off --env.NAME VALUE and --env.NAME=VALUE; values are Python literals or else text."""
+    """Split off --env.NAME VALUE and --env.NAME=VALUE; values as in `literal`, or none."""
     rest: list[str] = []
     env: dict[str, Any] = {}
     queue = iter(words)
@@ -112,18 +112,8 @@ def _take_env(words: list[str]) -> tuple[list[str], dict[str, Any]]:
             value = next(queue, "")
         if not name or not value or value.startswith("--"):
             raise ValueError(f"expected --env.NAME VALUE, got {word!r} without a value")
-        env[name.replace("-", "_")] = _literal(value)
+        env[name.replace("-", "_")] = None if value.lower() == "none" else literal(value)
     return rest, env
-
-
-def _literal(text: str) -> Any:
-    plain = {"true": True, "false": False, "none": None}
-    if text.lower() in plain:
-        return plain[text.lower()]
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
 
 
 def _choices(words: list[str]) -> tuple[_Choices, RunConfig | None]:

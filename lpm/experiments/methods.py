@@ -5,13 +5,13 @@ Every bonus has its library defaults, which come from its own paper: none was tu
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from lpm.experiments.experiment import Method
+from lpm.sweeps.fields import literal
 
 PAPER: dict[str, Method] = {
     "lpm": Method("LPM", "lpm"),
@@ -95,10 +95,7 @@ def parse_fields(text: str) -> dict[str, Any]:
         name, equals, value = (word.strip() for word in part.partition("="))
         if not equals or not name.isidentifier() or not value:
             raise ValueError(f"fields {text!r}: expected name=value, more of them after commas, got {part!r}")
-        try:
-            fields[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            fields[name] = value
+        fields[name] = literal(value)
     return fields
 
 

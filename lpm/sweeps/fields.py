@@ -1,4 +1,4 @@
-"""What a search may try for a field, as written on the command line."""
+"""Values of fields, and what a search may try for one, as written on the command line."""
 
 from __future__ import annotations
 
@@ -69,15 +69,23 @@ def _range(text: str, name: str, ends: list[str], kind: type[int] | type[float],
 
 
 def _choices(text: str) -> tuple[Any, ...]:
-    try:
-        values = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        values = tuple(_plain(part.strip()) for part in text.split(","))
+    values = literal(text)
+    if values == text:
+        return tuple(literal(part.strip()) for part in text.split(","))
     return values if isinstance(values, tuple) else (values,)
 
 
-def _plain(word: str) -> Any:
+def literal(text: str) -> Any:
+    """A value from the command line: a Python literal, true or false in any case, or else the text itself.
+
+    `none` stays text, because fields have it as a choice.
+
+    >>> literal("1e-3"), literal("(64, 64)"), literal("false"), literal("none"), literal("None")
+    (0.001, (64, 64), False, 'none', None)
+    """
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
     try:
-        return ast.literal_eval(word)
-    except (ValueError, SyntaxError):
-        return word
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError):
+        return text

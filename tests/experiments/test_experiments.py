@@ -13,6 +13,7 @@ from lpm.core.errors import NonFiniteError
 from lpm.experiments import atari, lgn_parts, mountain_car
 from lpm.experiments.evidence import Score
 from lpm.experiments.experiment import EXPERIMENTS, load_experiment
+from lpm.experiments.methods import method_name, parse_method
 from lpm.experiments.training import TrainingExperiment, run_training, visits_of
 from lpm.report.statistics import bootstrap_interval
 from lpm.sweeps import Result
@@ -178,6 +179,13 @@ def test_heat_map_of_the_maze_is_blank_outside() -> None:
     assert picture.shape == (48, 72)
     assert int(np.isfinite(picture).sum()) == 2176
     assert np.isnan(picture[0, 36])  # between the arms
+
+
+def test_fields_are_written_as_in_lpm_train() -> None:
+    """`gate=false` was the text "false"; "none" is a choice of many fields and stays text."""
+    assert parse_method("lgn:gate=false,units=none").fields == {"gate": False, "units": "none"}
+    assert method_name("lgn:gate=false") == method_name("lgn:gate=False")
+    assert parse_method("x:a={[]: 1}").fields == {"a": "{[]: 1}"}
 
 
 def test_unknown_experiment_and_fields_are_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lpm.commands.train import INTERRUPTED, run
+from lpm.commands.train import INTERRUPTED, _take_env, run
 from lpm.runs import RunFolder
 
 SMALL = [
@@ -148,3 +148,11 @@ def test_a_run_before_there_was_a_choice_of_wrappers_is_read(tmp_path: Path) -> 
     assert "wrap" not in (tmp_path / "r/config.toml").read_text()
     run([*SMALL, "--wrap", "flatten", "--out", str(tmp_path / "f"), "--steps", "48"])
     assert RunFolder.open(tmp_path / "f").config.wrap == "flatten"
+
+
+def test_values_of_the_environment() -> None:
+    words = ["--env.a", "none", "--env.b=FALSE", "--env.c", "(1, 2)", "--env.some-word", "text", "--env.e", "'none'"]
+    assert _take_env(["CartPole-v1", *words]) == (
+        ["CartPole-v1"],
+        {"a": None, "b": False, "c": (1, 2), "some_word": "text", "e": "none"},
+    )

@@ -126,7 +126,7 @@ def test_fields() -> None:
     assert parse_field("n=1..64:log").examples == (1, 64)
     assert parse_field("x=-1:1").examples == (-1.0, 1.0)
     assert parse_field("h=(64,64),(128,)").choices == ((64, 64), (128,))
-    assert parse_field("b=True,False").choices == (True, False)
+    assert parse_field("b=True,False").choices == parse_field("b=true,false").choices == (True, False)
     assert parse_field("m=none,None,3").choices == ("none", None, 3)
 
 
