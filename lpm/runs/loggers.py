@@ -7,7 +7,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Protocol
+from uuid import uuid4
 
+from lpm.files import read_regular, write_atomic
 from lpm.versions import pip_install
 
 Service = Literal["none", "wandb", "mlflow"]
@@ -41,12 +43,20 @@ class TensorBoard:
 
 
 class WandB:
-    """Weights & Biases; a resumed run continues the same page."""
+    """Weights & Biases; a resumed run continues the same page, whose id is kept in its folder."""
 
     def __init__(self, folder: Path, name: str, config: Mapping[str, Any]) -> None:
         self._module = _require("wandb")
+        page = folder / "wandb-id.txt"
+        if not page.exists():
+            write_atomic(page, uuid4().hex.encode())
         self._run = self._module.init(
-            project="lpm", name=name, id=name, config=dict(config), dir=str(folder), resume="allow"
+            project="lpm",
+            name=name,
+            id=read_regular(page, 100).decode(),
+            config=dict(config),
+            dir=str(folder),
+            resume="allow",
         )
 
     def log(self, step: int, row: Mapping[str, float]) -> None:

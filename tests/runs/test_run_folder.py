@@ -137,6 +137,14 @@ class Fake:
         return call
 
 
+def fake_service(name: str, monkeypatch: pytest.MonkeyPatch) -> Fake:
+    fake, module = Fake(), types.ModuleType(name)
+    module.__getattr__ = lambda attribute: getattr(fake, attribute)  # type: ignore[method-assign]
+    monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr("lpm.runs.loggers.find_spec", lambda wanted: wanted == name)
+    return fake
+
+
 @pytest.mark.parametrize(
     ("service", "start", "log", "end"),
     [("wandb", "init", "log", "finish"), ("mlflow", "start_run", "log_metrics", "end_run")],
@@ -144,12 +152,19 @@ class Fake:
 def test_services_receive_every_line(
     service: Any, start: str, log: str, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake, module = Fake(), types.ModuleType(service)
-    module.__getattr__ = lambda name: getattr(fake, name)  # type: ignore[method-assign]
-    monkeypatch.setitem(sys.modules, service, module)
-    monkeypatch.setattr("lpm.runs.loggers.find_spec", lambda name: name == service)
+    fake = fake_service(service, monkeypatch)
     train(config_of(), tmp_path, TrainOptions(log=service), say=silent)
     called = [name for name, _, _ in fake.calls]
     assert called[-1] == end
     assert start in called
     assert [kwargs["step"] for name, _, kwargs in fake.calls if name == log] == [48 * (i + 1) for i in range(8)]
+
+
+def test_a_page_belongs_to_one_run_and_survives_its_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs in folders of the same name shared one page."""
+    fake, options = fake_service("wandb", monkeypatch), TrainOptions(log="wandb")
+    for folder, resume in (("a", False), ("b", False), ("a", True)):
+        train(config_of(), tmp_path / folder / "run", options, resume=resume, say=silent)
+    first, other, resumed = (kwargs for name, _, kwargs in fake.calls if name == "init")
+    assert first["name"] == other["name"] == "run"
+    assert first["id"] == resumed["id"] != other["id"]
