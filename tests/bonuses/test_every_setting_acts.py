@@ -58,8 +58,8 @@ def trace(name: str, space: str, **fields: Any) -> tuple[list[torch.Tensor], dic
 
 
 @cache
-def plain(name: str, space: str, field: str) -> tuple[list[torch.Tensor], dict[str, Any]]:
-    """The trace that others are compared with."""
+def plain(name: str, space: str, field: str = "") -> tuple[list[torch.Tensor], dict[str, Any]]:
+    """The trace that others are compared with; one for all fields but those of `ONLY_WITH`."""
     return trace(name, space, **settings_of(name, field))
 
 
@@ -100,7 +100,7 @@ def changed(name: str, field: str, value: Any) -> bool:
             found = trace(name, space, **{**settings_of(name, field), field: value})
         except ValueError:
             continue  # not for this space, or not a value
-        if differ(plain(name, space, field), found):
+        if differ(plain(name, space, field if field in ONLY_WITH else ""), found):
             return True
     return False
 
