@@ -1,4 +1,4 @@
-"""What a bonus needs to know of a Stable-Baselines3 model."""
+"""What a bonus needs to know of a Stable-Baselines3 model, and what it tells its log."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import VecNormalize
 from torch import Tensor
 
-from lpm.adapters._common import check_bonus, check_no_policy, choose_spaces
+from lpm.adapters._common import Returns, check_bonus, check_no_policy, choose_spaces
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.mixer import Mixed
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
 
@@ -124,3 +125,21 @@ def last_values(model: OnPolicyAlgorithm) -> Tensor:
 def _recurrent_values(model: Any, obs: Any, states: Any, starts: Tensor) -> Tensor:
     values: Tensor = model.policy.predict_values(obs, states, starts)
     return values
+
+
+def record(
+    model: BaseAlgorithm, raw: NDArray[np.float32], mixed: Mixed, metrics: dict[str, Any], returns: Returns
+) -> None:
+    """Log the bonus before and after mixing, its own metrics, and both returns."""
+    if not hasattr(model, "_logger"):
+        return  # steps put into a buffer by hand, before `learn` has made a logger
+    values = {
+        "bonus_mean": float(raw.mean()),
+        "bonus_std": float(raw.std()),
+        "weighted_mean": float(mixed.bonus.mean()),
+        "weight": mixed.weight,
+        **{name: float(value) for name, value in metrics.items()},
+        **returns.means(),
+    }
+    for name, value in values.items():
+        model.logger.record(f"intrinsic/{name}", value)

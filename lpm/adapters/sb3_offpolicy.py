@@ -18,8 +18,7 @@ from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 from torch import Tensor
 
 from lpm.adapters._common import Returns, Steps, check_count, choose, make_block, make_mixer, pay
-from lpm.adapters.sb3_model import check_model, progress, time_limits
-from lpm.adapters.sb3_onpolicy import record
+from lpm.adapters.sb3_model import check_model, progress, record, time_limits
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.errors import finite
 from lpm.core.mixer import MixerConfig, RewardMixer

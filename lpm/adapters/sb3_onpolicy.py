@@ -19,11 +19,12 @@ from lpm.adapters.sb3_model import (
     progress,
     raw_obs,
     raw_reward,
+    record,
     time_limit_value,
     time_limits,
 )
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.mixer import Mixed, MixerConfig
+from lpm.core.mixer import MixerConfig
 
 
 class IntrinsicCallback(BaseCallback):
@@ -150,21 +151,3 @@ def check_on_policy(model: BaseAlgorithm) -> None:
             f"IntrinsicCallback: expected PPO, A2C, TRPO, RecurrentPPO or MaskablePPO, got {name}, which keeps no "
             "rewards to add to: train one of these instead"
         )
-
-
-def record(
-    model: BaseAlgorithm, raw: NDArray[np.float32], mixed: Mixed, metrics: dict[str, Any], returns: Returns
-) -> None:
-    """Log the bonus before and after mixing, its own metrics, and both returns."""
-    if not hasattr(model, "_logger"):
-        return  # steps put into a buffer by hand, before `learn` has made a logger
-    values = {
-        "bonus_mean": float(raw.mean()),
-        "bonus_std": float(raw.std()),
-        "weighted_mean": float(mixed.bonus.mean()),
-        "weight": mixed.weight,
-        **{name: float(value) for name, value in metrics.items()},
-        **returns.means(),
-    }
-    for name, value in values.items():
-        model.logger.record(f"intrinsic/{name}", value)
