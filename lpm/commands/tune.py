@@ -18,7 +18,7 @@ from lpm.core.registry import configure
 from lpm.experiments.experiment import Experiment, expect_known, load_experiment
 from lpm.files import expect_own, to_toml, write_atomic
 from lpm.report.statistics import Summary, summarise
-from lpm.sweeps import Result, kept, run_jobs
+from lpm.sweeps import Result, run_jobs, shared_workers
 from lpm.sweeps.fields import Field, parse_field
 from lpm.sweeps.local import WorkerPool
 from lpm.sweeps.tune import Trial, search
@@ -74,7 +74,7 @@ def tune(options: Tune, experiment: Experiment, out: Path) -> int:
     """Search, compare the best settings with the method's own, write trials.csv and best.toml."""
     _check_counts(options)
     expect_own(out, "search of lpm tune", "trials", "trials.csv", "*.log")
-    with kept(options.workers, options.ray) as pool:
+    with shared_workers(options.workers, options.ray) as pool:
         return _tune(_Runs(options, experiment, out, pool))
 
 

@@ -2,6 +2,16 @@
 
 from lpm.lock import BusyError
 from lpm.sweeps.job import RESULT_FORMAT, Function, Job, Result, Tick, load_result
-from lpm.sweeps.run import kept, run_jobs
+from lpm.sweeps.run import run_jobs, shared_workers
 
-__all__ = ["RESULT_FORMAT", "BusyError", "Function", "Job", "Result", "Tick", "kept", "load_result", "run_jobs"]
+__all__ = [
+    "RESULT_FORMAT",
+    "BusyError",
+    "Function",
+    "Job",
+    "Result",
+    "Tick",
+    "load_result",
+    "run_jobs",
+    "shared_workers",
+]

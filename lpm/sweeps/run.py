@@ -36,7 +36,7 @@ def run_jobs(
     run again, `retries` times at most. Ctrl-C stops the workers; what is finished stays. `workers` is the number of
     local processes. With `ray` they are tasks: "local" starts Ray on this machine with `workers` CPUs; "auto" or an
     address joins a running cluster, whose CPUs decide how many run at once. `pool` are local workers to use instead of
-    new ones, see `kept`.
+    new ones, see `shared_workers`.
     """
     if workers < 1:
         raise ValueError(f"workers: expected at least 1, got {workers}")
@@ -72,7 +72,7 @@ def run_jobs(
 
 
 @contextmanager
-def kept(workers: int, ray: str | None) -> Iterator[WorkerPool | None]:
+def shared_workers(workers: int, ray: str | None) -> Iterator[WorkerPool | None]:
     """Start processes once for several sweeps: give what this yields to `run_jobs` as `pool`."""
     if ray is None:
         with WorkerPool(workers) as pool:
