@@ -175,7 +175,7 @@ class TrainingExperiment(Experiment):
     def _curves(self, condition: str, method: str, found: Sequence[Result]) -> list[Curve]:
         curves = []
         for metric in self.metrics:
-            chosen = {_seed(r): r["curves"] for r in found if metric in r["curves"]}
+            chosen = {_seed(r): r["curves"] for r in found if metric in r["curves"] and known(r["curves"], metric)[0]}
             if not chosen:
                 continue
             steps = max((curve["step"] for curve in chosen.values()), key=len)
