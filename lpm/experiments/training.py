@@ -168,8 +168,10 @@ class TrainingExperiment(Experiment):
 
     def scored(self, result: Result) -> dict[str, float]:
         """The scores of a stored run. Computed anew, so that a changed score needs no new runs."""
-        steps = float(result["settings"]["config"]["run"]["steps"])
-        missing = {metric: steps if math.isinf(value) else value for metric, value in self.unreached.items()}
+        missing = {
+            metric: float(result["settings"]["config"]["run"]["steps"]) if math.isinf(value) else value
+            for metric, value in self.unreached.items()
+        }
         return {**missing, **self.score(result["curves"], visits_of(result))}
 
     def _curves(self, condition: str, method: str, found: Sequence[Result]) -> list[Curve]:
