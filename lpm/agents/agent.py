@@ -368,9 +368,9 @@ class Agent:
     # ---- state --------------------------------------------------------------------------------------------
     def gather_state(self) -> dict[str, Any]:
         """`state_dict` as a single process would have it, in the first process of a group; empty in the others."""
-        bonus = None if self.bonus is None else self.bonus.gather_state()
         if self.group.alone:
             return self.state_dict()
+        bonus = None if self.bonus is None else self.bonus.gather_state()
         state = self.state_dict()
         names = self.collector.shared_names
         rows = self.group.gather(({"carry": state["mixer"]["carry"]}, self.collector.rows_of(state["collector"])))
@@ -388,7 +388,7 @@ class Agent:
             assert state is not None
             self.load_state_dict(state)
             return
-        if state is not None and self.moved(state):
+        if state is not None and self.has_other_envs(state):
             raise ValueError(
                 f"the state is of {len(state['collector']['ended'])} environments: expected {self.config.num_envs}, as "
                 "only a single process can go on with another number"
@@ -428,11 +428,11 @@ class Agent:
         """
         if state.get("algorithm") != self.name:
             raise ValueError(f"expected the state of {self.name}, got that of {state.get('algorithm')}")
-        moved = self.group.alone and self.moved(state)
-        if moved:
-            state = self._moved(state)
+        anew = self.group.alone and self.has_other_envs(state)
+        if anew:
+            state = self._with_new_episodes(state)
         own = self.state_dict()
-        collector = {**own["collector"], "recent": [], **({"envs": {}} if moved else {})}
+        collector = {**own["collector"], "recent": [], **({"envs": {}} if anew else {})}
         check_like({**own, "optimizer": {}, "bonus": own["bonus"] and {}, "collector": collector}, state, "agent")
         if self.bonus is not None:
             self.bonus.check_state(state["bonus"])
@@ -450,12 +450,12 @@ class Agent:
         for part, seconds in state["seconds"].items():
             (self.seconds if part in self.seconds else self.collector.seconds)[part] = seconds
 
-    def moved(self, state: Mapping[str, Any]) -> bool:
+    def has_other_envs(self, state: Mapping[str, Any]) -> bool:
         """Whether a state is of another number of environments."""
         ended = state.get("collector", {}).get("ended")
         return isinstance(ended, np.ndarray) and len(ended) != self.config.num_envs
 
-    def _moved(self, state: dict[str, Any]) -> dict[str, Any]:
+    def _with_new_episodes(self, state: dict[str, Any]) -> dict[str, Any]:
         """The state of another number of environments with what belongs to each of them replaced by a beginning."""
         came = len(state["collector"]["ended"])
         if self.bonus is not None and self.bonus.episodic:

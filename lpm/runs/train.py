@@ -166,7 +166,7 @@ class _Run:
             check_like(self._state(0, {}), state, "run")
             self.metrics = numbers(state["metrics"], "metrics")
             self.averages.load_state_dict(state["averages"])
-            moved = self.agent.moved(state["agent"])
+            moved = self.agent.has_other_envs(state["agent"])
             self.agent.scatter_state(state["agent"])
         except ValueError as problem:
             raise CheckpointError(self._misfit(loaded.path, problem)) from problem
