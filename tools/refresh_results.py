@@ -29,7 +29,6 @@ import argparse
 import json
 import math
 import re
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -45,8 +44,9 @@ from lpm.experiments import two_arms
 from lpm.experiments.experiment import EXPERIMENTS
 from lpm.files import write_atomic
 from lpm.report.analysis import Analysis
-from lpm.report.export import export, markdown_scores
+from lpm.report.export import drawings, markdown_scores
 from lpm.report.families import RECOMMENDED, REFERENCES, looks
+from lpm.report.figures import encoded
 from lpm.report.pages import write_pages
 from lpm.report.statistics import Summary
 from lpm.report.text import markdown_table, plus_minus, slug, with_interval
@@ -68,7 +68,7 @@ CARDS = ROOT / "results" / "suite"
 CARDS_FIGURE = ROOT / "docs" / "images" / "suite.png"
 KINDS = "table|means|spread|number|sb3|stored|verdicts|kills|fuzz|two-arms|suite"
 PLACE = re.compile(rf"<!-- ({KINDS}) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
-PICTURE = re.compile(r"\]\(results/([\w.-]+\.png)\)")
+PICTURE = re.compile(r"\]\(results/([\w.-]+)\.png\)")
 NOT_RUN = "–"
 Show = Callable[[Summary], str]
 """How the scores of a cell are written."""
@@ -521,11 +521,11 @@ def main(words: list[str] | None = None) -> int:
         for warning in read_cards(CARDS)[1]:
             print(f"warning: {warning}")
         if not options.check:
-            export(pages.analyses, folder)
+            draw = drawings(pages.analyses)
             FIGURES.mkdir(exist_ok=True)
             for picture in PICTURE.findall((ROOT / "docs" / "results.md").read_text(encoding="utf-8")):
-                if (folder / picture).exists():
-                    shutil.copyfile(folder / picture, FIGURES / picture)
+                if picture in draw:
+                    write_atomic(FIGURES / f"{picture}.png", encoded(draw[picture](), ["png"])["png"])
     for path in stale:
         print(f"{'out of date' if options.check else 'refreshed'}: {path.relative_to(ROOT)}")
     if options.check and stale:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,11 @@ _LATEX = {
 
 def export(analyses: Sequence[Analysis], folder: Path) -> list[Path]:
     """Write everything of every experiment into `folder`; return the files."""
-    styles = looks(method for analysis in analyses for method in analysis.methods)
     written: list[Path] = []
 
     def write(name: str, content: bytes) -> None:
         written.append(folder / name)
         write_atomic(folder / name, content)
-
-    def draw(name: str, figure: Any) -> None:
-        for kind, content in encoded(figure).items():
-            write(f"{name}.{kind}", content)
 
     for analysis in analyses:
         stem = analysis.name
@@ -43,12 +39,24 @@ def export(analyses: Sequence[Analysis], folder: Path) -> list[Path]:
         for metric in analysis.metrics("scores"):
             write(f"{stem}-{slug(metric)}.tex", latex_table(analysis, metric).encode())
             write(f"{stem}-{slug(metric)}.md", markdown_scores(analysis, metric).encode())
-            draw(f"{stem}-{slug(metric)}-scores", draw_scores(analysis, metric, styles))
-        for metric in analysis.metrics("curves"):
-            draw(f"{stem}-{slug(metric)}-curves", draw_curves(analysis, metric, styles))
-        if any(usable(heatmap) for heatmap in analysis.evidence.heatmaps):
-            draw(f"{stem}-visits", draw_heatmaps(analysis))
+    for name, draw in drawings(analyses).items():
+        for kind, content in encoded(draw()).items():
+            write(f"{name}.{kind}", content)
     return written
+
+
+def drawings(analyses: Sequence[Analysis]) -> dict[str, Callable[[], Any]]:
+    """Name of every figure of every experiment to what draws it."""
+    styles = looks(method for analysis in analyses for method in analysis.methods)
+    found: dict[str, Callable[[], Any]] = {}
+    for analysis in analyses:
+        for metric in analysis.metrics("scores"):
+            found[f"{analysis.name}-{slug(metric)}-scores"] = partial(draw_scores, analysis, metric, styles)
+        for metric in analysis.metrics("curves"):
+            found[f"{analysis.name}-{slug(metric)}-curves"] = partial(draw_curves, analysis, metric, styles)
+        if any(usable(heatmap) for heatmap in analysis.evidence.heatmaps):
+            found[f"{analysis.name}-visits"] = partial(draw_heatmaps, analysis)
+    return found
 
 
 def scores_csv(analysis: Analysis) -> str:
