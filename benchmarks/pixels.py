@@ -129,7 +129,8 @@ def acting() -> dict[str, Any]:
 
 
 def compiled(cycles: int = 4) -> dict[str, Any]:
-    """Steps per second of PPO as it is and with a compiled loss, and what compiling takes."""
+    """Steps per second of PPO as it is and with a compiled loss, and what compiling takes where nothing is cached."""
+    os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
     import torch
 
     from lpm.agents import PPOConfig
