@@ -18,6 +18,7 @@ import json
 import os
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -130,7 +131,7 @@ def acting() -> dict[str, Any]:
 
 def compiled(cycles: int = 4) -> dict[str, Any]:
     """Steps per second of PPO as it is and with a compiled loss, and what compiling takes where nothing is cached."""
-    os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp()
     import torch
 
     from lpm.agents import PPOConfig
