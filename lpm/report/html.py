@@ -181,7 +181,7 @@ def _tile(what: str, counts: Counter[str], order: Sequence[str]) -> str:
     present = [verdict for verdict in order if counts[verdict]]
     bar = "".join(f'<i class="{KINDS[v]}" style="width:{100 * counts[v] / total:.1f}%"></i>' for v in present)
     words = " · ".join(f"{counts[v]} {'hold' if v == 'holds' else v}" for v in present)
-    decided = any(verdict not in ("undecided", "not run") for verdict in present)
+    decided = any(KINDS[verdict] in ("yes", "no") for verdict in present)
     head = f"{counts[order[0]]} <small>of {total}</small>" if decided else "–"
     return (
         f'<div class="tile"><b>{head}</b>{escape(what)}'

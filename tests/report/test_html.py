@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import json
 import re
+from collections import Counter
 from html.parser import HTMLParser
 
 import numpy as np
@@ -238,3 +239,9 @@ def test_unusable_grids_are_left_out():
         [analyse(dataclasses.replace(mountain_car(), heatmaps=(Heatmap("deterministic", "lpm", np.zeros((0, 2))),)))]
     )
     assert "Where the agents went" not in text
+
+
+def test_a_tile_has_a_number_once_something_is_decided():
+    counts = [Counter({"not compared": 4}), Counter({"undecided": 2}), Counter({"not reproduced": 1, "not compared": 4})]
+    tiles = [html._tile("numbers", given, html.NUMBER_VERDICTS) for given in counts]
+    assert [re.search("<b>(.*?)</b>", tile)[1] for tile in tiles] == ["–", "–", "0 <small>of 5</small>"]
