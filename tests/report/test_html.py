@@ -242,6 +242,10 @@ def test_unusable_grids_are_left_out():
 
 
 def test_a_tile_has_a_number_once_something_is_decided():
-    counts = [Counter({"not compared": 4}), Counter({"undecided": 2}), Counter({"not reproduced": 1, "not compared": 4})]
+    counts = [
+        Counter({"not compared": 4}),
+        Counter({"undecided": 2}),
+        Counter({"not reproduced": 1, "not compared": 4}),
+    ]
     tiles = [html._tile("numbers", given, html.NUMBER_VERDICTS) for given in counts]
     assert [re.search("<b>(.*?)</b>", tile)[1] for tile in tiles] == ["–", "–", "0 <small>of 5</small>"]
