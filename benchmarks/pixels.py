@@ -131,7 +131,6 @@ def acting() -> dict[str, Any]:
 
 def compiled(cycles: int = 4) -> dict[str, Any]:
     """Steps per second of PPO as it is and with a compiled loss, and what compiling takes where nothing is cached."""
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp()
     import torch
 
     from lpm.agents import PPOConfig
@@ -190,9 +189,14 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write each table as a file into this folder")
     options = parser.parse_args()
     about = {"machine": machine(), "load": os.getloadavg()[0]}
-    tables = {"acting": acting()} if not options.compiled else {"compiled": compiled()}
-    if options.before and not options.compiled:
-        tables["pixels"] = beside_before(options.before, options.rounds)
+    if options.compiled:
+        with tempfile.TemporaryDirectory() as empty:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = empty
+            tables = {"compiled": compiled()}
+    else:
+        tables = {"acting": acting()}
+        if options.before:
+            tables["pixels"] = beside_before(options.before, options.rounds)
     for name, table in tables.items():
         if options.json:
             write_atomic(options.json / f"{name}.json", json.dumps({**table, **about}, indent=1).encode())

@@ -271,11 +271,12 @@ def _curves(analysis: Analysis, payload: Payload) -> str:
     if not metrics:
         return legend if len(drawn) > 1 else ""
 
+    panels = {metric: analysis.panels(metric) for metric in metrics}
+
     def content(metric: str, label: str) -> tuple[list[str], str]:
-        panels = analysis.panels(metric)
         charts = []
-        for condition, name in analysis.conditions(panels).items():
-            bands = panels[condition]
+        for condition, name in analysis.conditions(panels[metric]).items():
+            bands = panels[metric][condition]
             alt = f"{label}, {name}: mean over seeds of {len(bands)} methods against {analysis.evidence.step_label}"
             index = payload.curves(bands, analysis.evidence.step_label, alt)
             charts.append(chart(index, name or label, label if name else "", focus=True))
@@ -286,8 +287,7 @@ def _curves(analysis: Analysis, payload: Payload) -> str:
     note = "Mean over seeds; the band is its pointwise 95 % bootstrap interval."
     if any(band.seeds == 1 for band in analysis.bands):
         note += " A line without a band is a single seed."
-    hidden = any(set(analysis.panels(m)) < {b.condition for b in analysis.bands if b.metric == m} for m in metrics)
-    if hidden:
+    if any(band.condition not in panels[band.metric] for band in analysis.bands):
         note += " A condition in which a curve is zero for all methods has no chart of it."
     note += " A few methods have their colour; the others are grey until they are touched or clicked in the legend."
     return f'{controls}{legend}{parts}<p class="soft">{note}</p>'
