@@ -16,7 +16,6 @@ from lpm.nn.experience import Experience
 from lpm.nn.inverse import InverseFeatures
 from lpm.nn.memory import embed_episodes, episode_starts, episodes_over, in_line
 from lpm.nn.seeding import seeded
-from lpm.nn.written_out import inverse_loss
 
 STEPS_AT_ONCE = 32
 
@@ -143,4 +142,4 @@ class E3B(Learner):
         return self.model(self.experience.input(obs)).double()  # type: ignore[no-any-return]
 
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
-        return {"inverse_loss": self.fit("model", inverse_loss(self.model), generator)}
+        return {"inverse_loss": self.fit("model", self.model.loss, generator)}

@@ -17,7 +17,6 @@ from lpm.nn.memory import EpisodicMemory, Places, embed_episodes, nearest_square
 from lpm.nn.random_target import RandomTargetModel
 from lpm.nn.seeding import seeded
 from lpm.nn.statistics import RunningMoments
-from lpm.nn.written_out import inverse_loss
 
 
 @dataclass(frozen=True)
@@ -163,6 +162,6 @@ class NGU(Learner):
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
         self.errors.commit()
         return {
-            "inverse_loss": self.fit("model", inverse_loss(self.model), generator),
+            "inverse_loss": self.fit("model", self.model.loss, generator),
             "predictor_loss": self.fit("lifelong", self.lifelong.distillation(self.experience), generator),
         }
