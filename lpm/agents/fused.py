@@ -6,11 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from lpm.nn.inputs import ObservationInput
-from lpm.nn.networks import Encoder
-
-FEW_NUMBERS = 2**16
-"""Images of up to as many numbers in all are convolved faster by products that are written out than by the library
-(`benchmarks/pixels.py`)."""
 
 
 def can_fuse(layers: nn.Sequential) -> bool:
@@ -55,49 +50,3 @@ class ActingMLP:
             x = torch.addmm(bias, x, weight).sigmoid_()
         weight, bias = self._layers[-1]
         return torch.addmm(bias, x, weight)
-
-
-def can_write_out(encoder: Encoder) -> bool:
-    """Whether these are convolutions without padding, on the CPU."""
-    return all(
-        layer.padding == (0, 0) and layer.weight.device.type == "cpu"
-        for layer in encoder.body
-        if isinstance(layer, nn.Conv2d)
-    )
-
-
-class ActingEncoder:
-    """The features of a few images: each convolution is one product of windows and weights, prepared for a block.
-
-    The library's convolution lays out its weights anew at every call, which for a single frame takes as long as the
-    arithmetic. The numbers are the encoder's up to rounding.
-    """
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._head = encoder.head
-        self._layers: list[tuple[Tensor, Tensor, int, int] | nn.Module] = []
-        for layer in encoder.body:
-            if isinstance(layer, nn.Conv2d):
-                assert layer.bias is not None
-                weight = layer.weight.detach().permute(2, 3, 1, 0).flatten(0, 2).contiguous()
-                self._layers.append((weight, layer.bias.detach(), layer.kernel_size[0], layer.stride[0]))
-            else:
-                self._layers.append(layer)
-
-    def __call__(self, images: Tensor) -> Tensor:
-        """(B, C, H, W) to (B, features)."""
-        x = images.permute(0, 2, 3, 1).contiguous()
-        for layer in self._layers:
-            if isinstance(layer, nn.Module):
-                x = layer(x)
-                continue
-            weight, bias, side, stride = layer
-            rows, height, width, channels = x.shape
-            h, w = (height - side) // stride + 1, (width - side) // stride + 1
-            # a row of a window is one piece of memory
-            windows = x.as_strided(
-                (rows, h, w, side, side * channels),
-                (height * width * channels, stride * width * channels, stride * channels, width * channels, 1),
-            )
-            x = torch.addmm(bias, windows.reshape(rows * h * w, -1), weight).view(rows, h, w, -1)
-        return self._head(x.permute(0, 3, 1, 2))  # type: ignore[no-any-return]

@@ -16,7 +16,7 @@ from gymnasium.spaces import Box
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lpm.agents.fused import FEW_NUMBERS, ActingEncoder, ActingMLP, can_fuse, can_write_out
+from lpm.agents.fused import ActingMLP, can_fuse
 from lpm.core.settings import expect, expect_choice
 from lpm.core.spaces import Spaces
 from lpm.nn.fused import FlatParameters, FusedMLP, linear_layers
@@ -114,18 +114,13 @@ class ActorCritic(nn.Module):
             return [list(self.parameters())]
         return [[p for p in self.parameters() if all(p is not q for q in critic)], critic]
 
-    def for_acting(self, rows: int) -> Callable[[Tensor], tuple[Tensor, Tensor | None]]:
-        """The policy with its present parameters for `rows` observations at a time, as fast as it goes; for inference
-        only. Where there is a `spread`, the means alone. With values where they are nearly free."""
+    def for_acting(self) -> Callable[[Tensor], tuple[Tensor, Tensor | None]]:
+        """The policy with its present parameters, for inference only: the means alone where there is a `spread`, and
+        values where they share the convolutions."""
         if self._fused is not None:
             act = ActingMLP(self.input, self.actor)
             return lambda obs: (act(obs), None)
-        if self.encoder is None:
-            return lambda obs: (self.policy(obs), None)
-        if rows * math.prod(self.spaces.obs_shape) > FEW_NUMBERS or not can_write_out(self.encoder):
-            return self
-        encode = ActingEncoder(self.encoder)
-        return lambda obs: self._heads(encode(self.input(obs)))
+        return self if self.encoder is not None else lambda obs: (self.policy(obs), None)
 
     def spread(self) -> Tensor | None:
         """The log standard deviation of all states' actions, where `for_acting` leaves it out."""
@@ -156,9 +151,7 @@ class ActorCritic(nn.Module):
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Policy parameters (B, P) and values (B, heads) of raw observations (B, ...)."""
-        return self._heads(self._features(obs))
-
-    def _heads(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x = self._features(obs)
         return self._with_std(self.actor(x)), self.critic(x)
 
     def policy(self, obs: Tensor) -> Tensor:

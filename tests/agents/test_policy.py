@@ -11,7 +11,6 @@ from torch.distributions import Categorical, Normal
 
 from lpm.agents.policy import ActionDistribution, ActorCritic, NetworkConfig
 from lpm.core.spaces import Spaces
-from lpm.nn.networks import Activation
 
 VECTOR = Box(-1, 1, (3,), np.float32)
 
@@ -112,7 +111,7 @@ def test_fused_passes_equal_the_modules(action: Any, normalise: Any) -> None:
     for (name, a), b in zip(fused.named_parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(a.grad, b.grad, atol=1e-4, rtol=1e-4, msg=name)
     with torch.inference_mode():
-        (acting, values), spread = fused.for_acting(len(obs))(obs), fused.spread()
+        (acting, values), spread = fused.for_acting()(obs), fused.spread()
         assert values is None  # they would cost as much again
         whole = acting if spread is None else torch.cat([acting, spread.expand_as(acting)], 1)
         torch.testing.assert_close(whole, plain.policy(obs), atol=1e-5, rtol=1e-5)
@@ -131,26 +130,3 @@ def test_other_networks_are_not_fused() -> None:
     assert relu.fuse() is None
     image = Spaces(Box(0, 255, (3, 36, 36), np.uint8), Discrete(2))
     assert ActorCritic(image, NetworkConfig(features=8), 1, generator).fuse() is None
-
-
-@pytest.mark.parametrize("shape", [(60, 80, 3), (4, 84, 84), (3, 36, 41)], ids=str)
-@pytest.mark.parametrize("rows", [1, 2])
-@pytest.mark.parametrize("act", ["relu", "leaky_relu", "tanh"])
-def test_acting_on_few_frames_is_the_network_up_to_rounding(shape: tuple[int, ...], rows: int, act: Activation) -> None:
-    generator = torch.Generator().manual_seed(8)
-    spaces = Spaces(Box(0, 255, shape, np.uint8), Discrete(5))
-    network = ActorCritic(spaces, NetworkConfig(features=32, image_hidden=(16,), image_activation=act), 2, generator)
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    obs = torch.randint(0, 256, (rows, *shape), dtype=torch.uint8, generator=generator)
-    with torch.inference_mode():
-        act_fast = network.for_acting(rows)
-        assert act_fast is not network
-        policy, values = act_fast(obs)
-        torch.testing.assert_close((policy, values), network(obs), atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize(("side", "rows"), [(84, 3), (42, 1)], ids=["many frames", "padded convolutions"])
-def test_acting_is_the_network_itself_where_that_is_faster(side: int, rows: int) -> None:
-    spaces = Spaces(Box(0, 255, (4, side, side), np.uint8), Discrete(5))
-    network = ActorCritic(spaces, NetworkConfig(features=32), 2, torch.Generator().manual_seed(9))
-    assert network.for_acting(rows) is network
