@@ -96,6 +96,9 @@ class CIGConfig:
 class CIG(Learner):
     """Conditional information gain: an ensemble's disagreement above the noise, less what the last steps showed."""
 
+    label = "CIG"
+    family = "disagreement"
+    use = "Information gained within an episode, by an ensemble's disagreement."
     Config = CIGConfig
     config: CIGConfig
     reference = "Joseph et al. 2026, CIG: Exploration via Conditional Information Gain (arXiv 2605.20878)"

@@ -82,6 +82,9 @@ def elliptical_bonuses(inverse: Tensor, rows: Tensor, episode: Tensor, present: 
 class E3B(Learner):
     """Elliptical episodic bonus: how unlike the new state's features are to those of the episode so far."""
 
+    label = "E3B"
+    family = "novelty"
+    use = "Novelty within an episode, by elliptical distance in inverse-dynamics features."
     Config = E3BConfig
     config: E3BConfig
     reference = "Henaff, Raileanu, Jiang & Rocktäschel 2022, Exploration via Elliptical Episodic Bonuses"

@@ -71,6 +71,9 @@ class EnsembleConfig:
 class Ensemble(Learner):
     """Disagreement: variance of an ensemble's predictions of random features of the next observation."""
 
+    label = "Ensemble"
+    family = "disagreement"
+    use = "Disagreement of models: falls where more data cannot help."
     Config = EnsembleConfig
     config: EnsembleConfig
     reference = "Pathak, Gandhi & Gupta 2019, Self-Supervised Exploration via Disagreement"

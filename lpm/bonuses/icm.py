@@ -62,11 +62,14 @@ class ICMConfig:
         expect_at_least(self, 0, "blocks", "lr")
 
 
-@register("idf", detach_features=True)
+@register("idf", label="IDF", detach_features=True)
 @register("icm")
 class ICM(Learner):
     """Prediction error in features of inverse dynamics (ICM trains them by both losses, IDF by the inverse only)."""
 
+    label = "ICM"
+    family = "error"
+    use = "Prediction error in features of what the agent's actions change."
     Config = ICMConfig
     config: ICMConfig
     reference = (

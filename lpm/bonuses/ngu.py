@@ -85,6 +85,9 @@ def lifelong_factor(errors: Tensor, mean: Tensor, std: Tensor, limit: float) -> 
 class NGU(Learner):
     """Never Give Up: inverse similarity to the episode so far, times a clipped RND factor (the reward only)."""
 
+    label = "NGU"
+    family = "novelty"
+    use = "Novelty within an episode times lifelong novelty."
     Config = NGUConfig
     config: NGUConfig
     reference = "Badia et al. 2020, Never Give Up: Learning Directed Exploration Strategies"

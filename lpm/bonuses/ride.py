@@ -60,6 +60,9 @@ class RIDEConfig(KeyConfig):
 class RIDE(Learner):
     """Impact-driven: how far the action moved the features, over the root of the visits in the episode."""
 
+    label = "RIDE"
+    family = "novelty"
+    use = "How much an action changes the state, discounted by visits in the episode."
     Config = RIDEConfig
     config: RIDEConfig
     reference = "Raileanu & Rocktäschel 2020, RIDE: Rewarding Impact-Driven Exploration"
