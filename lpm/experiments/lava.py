@@ -76,7 +76,7 @@ EXPERIMENT = TrainingExperiment(
         "bonus": "raw bonus",
     },
     score=score,
-    mixer=MixerConfig(weight=0.1),
+    mixer=MixerConfig.of_bonus(0.1),
     claims=tuple(
         Claim(f"{ALL[better].label} reaches the goal more often than {ALL[worse].label}", FIGURE, "s9n1",
               "mean_success", better, worse)
