@@ -21,7 +21,7 @@ from lpm.experiments.pictures import rendered
 from lpm.experiments.training import Condition, Scale, TrainingExperiment, known, last
 
 FIGURE = "Appendix, MiniGrid figure"
-AGENT = PPOConfig(num_envs=16, learning_rate=3e-4)
+AGENT = PPOConfig(num_envs=16, learning_rate=3e-4, epochs=4)
 METHODS = ("lgn", "lpm", "lpm-slow", "lpm-anchored", "icm", "rnd", "ensemble", "ama", "etd", "eme", "none", "random",
            "oracle")  # fmt: skip
 
