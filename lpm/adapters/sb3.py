@@ -79,12 +79,6 @@ def load_bonus(model: BaseAlgorithm, intrinsic: Stateful, path: str | Path) -> N
             "load_replay_buffer replaces it: call that first, then attach, then load_bonus"
         )
     file = companion(path)
-    earlier = file.with_suffix(".pt")
-    if earlier.exists() and not file.exists():
-        raise ValueError(
-            f"{earlier} was written by an earlier version of lpm as a pickle, which is no longer read, because opening "
-            "one can run code"
-        )
     if not file.exists():
         raise ValueError(f"{file}: expected the bonus of this model; lpm.adapters.sb3.save writes it beside the model")
     read_state(file, intrinsic, num_timesteps=model.num_timesteps)

@@ -13,18 +13,12 @@ from torch import Tensor
 
 from lpm.core.group import ALONE, Group
 from lpm.core.settings import Schedule, expect, expect_choice, expect_schedule
-from lpm.suggest import moved
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 Rewards = TypeVar("Rewards", Floats, Tensor)
 
 
-# only an agent with value functions of its own can follow these
-@moved(
-    heads="value_heads of lpm.agents.PPOConfig or A2CConfig",
-    episodic="episodic_bonus of lpm.agents.PPOConfig or A2CConfig",
-)
 @dataclass(frozen=True)
 class MixerConfig:
     """How extrinsic and intrinsic rewards are combined."""

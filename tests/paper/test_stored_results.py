@@ -1,11 +1,10 @@
-"""What is in `results/` was made by earlier versions too: it counts as done, and none of it is left out of a table."""
+"""What is in `results/` counts as done, and none of it is left out of a table."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from lpm.earlier import current_settings
 from lpm.experiments.experiment import load_experiment
 from lpm.report.results import read_results as load_results
 from lpm.sweeps import load_result
@@ -37,13 +36,3 @@ def test_no_stored_run_is_left_out_of_the_report() -> None:
     loaded = load_results([RESULTS], PAPER.experiments)
     assert loaded.files == sum(len(group.runs) for group in loaded.groups)
     assert not [w for group in loaded.groups for w in group.warnings if "mixed" in w]
-
-
-def test_old_settings_in_todays_words() -> None:
-    old = {"bonus": "random", "config": {"a2c": {"gamma": 0.9}, "mixer": {"heads": 2, "episodic": False}}}
-    assert current_settings(old) == {
-        "bonus": "none",
-        "policy": "uniform",
-        "config": {"a2c": {"gamma": 0.9, "value_heads": 2, "episodic_bonus": False}, "mixer": {}},
-    }
-    assert current_settings({"bonus": "lpm", "config": 3}) == {"bonus": "lpm", "config": 3}
