@@ -97,7 +97,6 @@ class LPMRelease(LPM):
     use = "LPM as the authors published it, with its quirks."
     Config = LPMReleaseConfig
     config: LPMReleaseConfig
-    moved = MappingProxyType({})
     reference = "Hou, An & Du 2026, the code published with Beyond Noisy-TVs"
     variants = MappingProxyType(
         {

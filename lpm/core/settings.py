@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 from dataclasses import MISSING, fields
 from numbers import Integral, Real
@@ -88,3 +89,19 @@ def _type_name(hint: Any) -> str:
     if origin in UNIONS:
         return " or ".join(map(_type_name, args))
     return "None" if hint is types.NoneType else hint.__name__ if isinstance(hint, type) and not args else str(hint)
+
+
+def scheduled(schedule: Schedule, start: float, end: float, progress: float) -> float:
+    """A value on its way from `start` to `end`, at a `progress` between 0 and 1.
+
+    >>> [scheduled("linear", 1.0, 0.0, p) for p in (0.0, 0.25, 1.0)]
+    [1.0, 0.75, 0.0]
+    """
+    progress = min(max(progress, 0.0), 1.0)
+    if schedule == "constant":
+        return start
+    if schedule == "exponential":
+        return start * math.pow(end / start, progress)
+    if schedule == "cosine":
+        progress = 0.5 - 0.5 * math.cos(math.pi * progress)
+    return start + (end - start) * progress
