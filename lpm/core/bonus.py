@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NoReturn, Self
 import torch
 from torch import Tensor, nn
 
-from lpm.core.group import ALONE, Group, Sharded
+from lpm.core.group import Sharded, current_group
 from lpm.core.spaces import Spaces
 from lpm.core.torch_state import default_torch_state
 from lpm.core.transitions import Transitions
@@ -65,9 +65,8 @@ class IntrinsicReward(nn.Module):
         num_envs: int = 1,
         rollout_steps: int = 128,
         seed: int = 0,
-        group: Group = ALONE,
     ) -> None:
-        """In a `group` of several processes `num_envs` are those of this one, and all four verbs are collective."""
+        """Of several processes (`lpm.core.group.using`) each has its `num_envs`, and calls the four verbs together."""
         super().__init__()
         if not isinstance(spaces, Spaces):
             raise ValueError(f"spaces: expected lpm.Spaces, got {type(spaces).__name__}; see Spaces.of(env)")
@@ -81,7 +80,7 @@ class IntrinsicReward(nn.Module):
         self.spaces = spaces
         self.num_envs = int(num_envs)
         self.rollout_steps = int(rollout_steps)
-        self.group = group
+        self.group = current_group()
         self.generator = torch.Generator("cpu").manual_seed(int(seed))
         self._optimizers: dict[str, torch.optim.Optimizer] = {}
         self.config = config

@@ -1,7 +1,7 @@
 """One run on many processes: how they find each other, agree on versions, and learn that one of them is gone.
 
 `torchrun --nproc-per-node N -m lpm train ...` starts N processes and tells each its number; `joined` makes them a
-group. Whoever has a group already (Ray Train, RLlib, one's own script) passes `Processes()` to `train`.
+group. Whoever has a group already (Ray Train, RLlib, one's own script) passes `Group.of_torch()` to `train`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-from lpm.core.group import ALONE, SILENT, Group, Processes, WorkerLost, this_machine
+from lpm.core.group import ALONE, SILENT, Group, WorkerLost, this_machine
 from lpm.runs.machine import run_versions
 
 TIMEOUT_SECONDS = 300.0
@@ -52,7 +52,7 @@ def joined(timeout: float = TIMEOUT_SECONDS) -> Iterator[Group]:
     if rank == 0:
         atexit.register(_say_said, store)  # after the reason was printed, or all went well
     try:
-        group = Processes(lambda: None if rank else _reason(store))
+        group = Group.of_torch(lambda: None if rank else _reason(store))
         check_versions(group)
         yield group
         dist.destroy_process_group()
