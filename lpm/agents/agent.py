@@ -223,7 +223,7 @@ class Agent:
         """(T, N): what the bonus says of the block, with its models as they were during collection."""
         if self.oracle is not None:
             seen = (block.cells, block.valid, block.terminated | block.truncated)
-            return self.oracle.pay(*map(self.collector.of_all, seen))[:, self.collector.rows_here]
+            return self.oracle.reward(*map(self.collector.of_all, seen))[:, self.collector.rows_here]
         if self.bonus is None:
             return np.zeros_like(block.reward)
         raw = self.bonus.step(block.transitions).cpu().numpy()

@@ -83,7 +83,7 @@ def progress(old: Tensor, new: Tensor, form: Form = "log", floor: float | Tensor
 
 
 class LearningProgress(IntrinsicReward):
-    """f, trained on a replay buffer; a method says what its error was before, and pays the difference."""
+    """f, trained on a replay buffer; a method says what its error was before; the reward is the difference."""
 
     config: ProgressConfig
     auto_normalise: ClassVar[Normalise] = "standard"
@@ -130,7 +130,7 @@ class LearningProgress(IntrinsicReward):
         )
 
     def _build_error_model(self) -> None:
-        """What says how large the error was, after f and from the same random stream."""
+        """The model of how large the error was, after f and from the same random stream."""
         raise NotImplementedError
 
     @property

@@ -208,11 +208,11 @@ class AlgorithmOne(LearningProgress):
         """What g is regressed on."""
         return log_error(mse, self.floor)
 
-    def _pay(self, g: Tensor, mse: Tensor) -> Tensor:
+    def _progress(self, g: Tensor, mse: Tensor) -> Tensor:
         """The reward of rows, (B,), from g, (B, K), and the error now, (B,)."""
         return reward(g, mse, self.floor)
 
-    # ---- collection: the error now, push, gate, pay -------------------------------------------------------
+    # ---- collection: the error now, push, gate, reward ----------------------------------------------------
     def _score(self, batch: Transitions) -> Tensor:
         return self._reward(batch, self.mse(batch))
 
@@ -230,17 +230,17 @@ class AlgorithmOne(LearningProgress):
         if not bool(open_gate.any()):
             return torch.zeros_like(mse)
         errors = mse.flatten()
-        value = self.experience.each(lambda rows: self._pay(self._predict_error(rows), errors[rows.index]), batch)
+        value = self.experience.each(lambda rows: self._progress(self._predict_error(rows), errors[rows.index]), batch)
         return torch.where(open_gate, value, torch.zeros_like(value))
 
     def _gate(self, valid: Tensor) -> Tensor:
-        """Which transitions of a block may be paid: the push precedes the test, so the d-th one is the first."""
-        if not self._may_pay:
+        """Which transitions of a block may be rewarded: the push precedes the test, so the d-th one is the first."""
+        if not self._has_scale:
             return torch.zeros_like(valid)
         return self.queue.full_after(valid)
 
     @property
-    def _may_pay(self) -> bool:
+    def _has_scale(self) -> bool:
         return self.experience.ready and not (self.config.gate_fitted and bool(self.fits == 0))
 
     def _push(self, batch: Transitions, mse: Tensor) -> None:

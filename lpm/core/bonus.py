@@ -39,7 +39,7 @@ class IntrinsicReward(nn.Module):
     label: ClassVar[str] = ""
     """The name in tables and legends; empty: the registered name."""
     family: ClassVar[str] = "other"
-    """What it pays for: "novelty", "progress", "error", "disagreement", "recommended", "floor" or "other"."""
+    """What it rewards: "novelty", "progress", "error", "disagreement", "recommended", "floor" or "other"."""
     use: ClassVar[str] = ""
     """One sentence: what the method is for."""
     reference: ClassVar[str] = ""
@@ -51,7 +51,7 @@ class IntrinsicReward(nn.Module):
     needs: ClassVar[tuple[str, ...]] = ()
     """Optional fields of `Transitions` that the method cannot do without: "reward", "policy"."""
     distributed: ClassVar[bool] = False
-    """Whether several processes can train the method together; to be said by each class for itself."""
+    """Whether several processes can train the method together; each class says so for itself; it is not inherited."""
 
     config: Any
     """An instance of `Config`."""
@@ -210,7 +210,7 @@ class IntrinsicReward(nn.Module):
             self._check_extra(own, given)
 
     def _check_extra(self, own: dict[str, Any], given: Any) -> None:
-        """Whatever `set_extra_state` would stumble over, before anything has changed."""
+        """Whatever `set_extra_state` would fail on, before anything has changed."""
         if not isinstance(given, dict) or not {"optimizers", "generator"} & own.keys() <= given.keys():
             self._refuse("without optimisers or generator")
         expected, came = own.get("optimizers", {}), given.get("optimizers", {})

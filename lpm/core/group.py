@@ -1,4 +1,4 @@
-"""Several processes that train one run: what they have to tell each other. A process alone is a group of one.
+"""The processes that train one run, and their collective operations; a single process is a group of one.
 
 Each process has its share of the environments, and of everything that comes from them: blocks, replayed transitions,
 episodic memories. Networks, optimisers, statistics and random generators are the same in all of them. Row n of a
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 SILENT = "another process did not answer in time: it hangs, or its machine does"
-"""What is said of a process that may still be there."""
+"""The message about a process that may still be running."""
 
 
 class WorkerLost(RuntimeError):

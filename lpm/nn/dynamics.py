@@ -1,4 +1,4 @@
-"""The dynamics model f(o, a), one that also says how uncertain it is, and the error model g(o, a)."""
+"""The dynamics model f(o, a), one that also predicts its variance, and the error model g(o, a)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
-from lpm.nn.folded import pixel_error
 from lpm.nn.fused import Layer, linear_layers
 from lpm.nn.networks import Activation, Decoder, Encoder, SkipMLP, mlp
+from lpm.nn.space_to_depth import pixel_error
 
 
 def mean_square(prediction: Tensor, target: Tensor) -> Tensor:

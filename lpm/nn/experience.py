@@ -109,7 +109,7 @@ class Experience(nn.Module):
 
     Statistics of observations, if any, are accumulated by `observe` and take effect in `begin_update`. They are then
     kept (`frozen`) or refined at every update. `ready` is False until they exist: before that, errors would be in
-    another scale than after, so bonuses pay 0. Those of vectors that were frozen too early are measured anew
+    another scale than after, so bonuses are 0. Those of vectors that were frozen too early are measured again
     (`RangeWatch`); `rescaled` says that the present update began with a new scale.
 
     `normalise="auto"` standardises vectors only; "standard" clips at ±10 unless `clip` says otherwise. `warmup`

@@ -28,7 +28,7 @@ def train_on_ray(
 ) -> Any:
     """Train with so many workers and write the run folder; Ray's own result, or its error, which quotes the worker's.
 
-    `out` must be reachable from the node of the first worker, which alone writes there; to resume on other nodes it
+    `out` must be reachable from the node of rank 0, which alone writes there; to resume on other nodes it
     must be on shared storage. Each worker has a CPU, and a GPU if asked for. `storage` is where Ray keeps its own
     files. Connect to a cluster with `ray.init` before; otherwise Ray starts on this machine. Workers for which it finds
     no room within `timeout`, in rounds of a minute, are an error.
