@@ -37,6 +37,7 @@ class Fixed(gymnasium.Env[Any, Any]):
         (Dict({"a": Discrete(3), "b": Box(0, 1, (2,))}), "auto", (5,)),
         (GRID, "auto", (7, 7, 3)),
         (GRID, "image", (7, 7, 3)),
+        (GRID, "flatten", (151,)),
         (PICTURE, "auto", (7, 7, 3)),
         (PICTURE, "image", (7, 7, 3)),
         (PICTURE, "flatten", (147,)),
