@@ -21,6 +21,11 @@ class MultiRoomNoisyTV(MultiRoomEnv):
         self._ball = Ball(self._rand_elem(COLOR_NAMES))  # type: ignore[no-untyped-call]
         self.place_obj(self._ball, self.rooms[0].top, self.rooms[0].size)
 
+    def reset(self, **options: Any) -> Any:
+        """A new episode."""
+        observation, info = super().reset(**options)
+        return observation, {**info, "noise": False}
+
     def step(self, action: Any) -> Any:
         """As in MultiRoom; `drop` draws the colour before the agent looks."""
         drawn = bool(action == self.actions.drop)
