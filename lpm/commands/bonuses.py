@@ -71,9 +71,9 @@ def run(args: Sequence[str]) -> int:
 
 def _noise_table(options: Bonuses) -> int:
     from lpm.core.registry import lookup, names
-    from lpm.experiments import two_arms
     from lpm.files import expect_own, write_atomic
     from lpm.report.text import markdown_table
+    from lpm.suite import two_arms
     from lpm.sweeps import Job, run_jobs
 
     console = terminal()
