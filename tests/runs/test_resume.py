@@ -219,8 +219,9 @@ def test_a_run_goes_on_with_another_number_of_environments(tmp_path: Path) -> No
     before = final_state(tmp_path)
     said: list[str] = []
     more = with_envs(config, 6, 8, steps=config.steps + 2 * 48)
-    RunFolder.open(tmp_path).extend(more.steps)
-    outcome = train(more, tmp_path, ALWAYS, resume=True, say=said.append)
+    with pytest.raises(ValueError, match=r"run.steps"):
+        train(more, tmp_path, ALWAYS, resume=True, say=silent)
+    outcome = train(more, tmp_path, dataclasses.replace(ALWAYS, extend=True), resume=True, say=said.append)
     assert "New episodes begin, in another number of environments." in said
     assert outcome.steps == more.steps
     assert RunFolder.open(tmp_path).config == more
