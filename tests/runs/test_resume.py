@@ -279,10 +279,8 @@ def test_a_second_process_in_the_same_folder_is_refused(
     busy = rf"another run is writing there: .*run/\.run\.lock is held by process {os.getpid()} on "
 
     def again() -> None:
-        if second == "extend":
-            RunFolder.open(out).extend(config.steps + 1)
-        else:
-            train(config, out, resume=second == "resume", say=silent)
+        more = dataclasses.replace(config, steps=config.steps + (second == "extend"))
+        train(more, out, TrainOptions(extend=True), resume=second != "new", say=silent)
 
     def meanwhile(agent: Agent, metrics: dict[str, float]) -> None:
         before = sorted((path, path.stat().st_mtime_ns) for path in out.rglob("*"))
