@@ -27,7 +27,7 @@ class PPOConfig(AgentConfig):
 
     entropy: float = 0.01
     """Weight of the entropy bonus. Paper (Atari): 0.001."""
-    epochs: int = 4
+    epochs: int = 10
     """Passes over each block. Paper (Atari): 3."""
     minibatches: int = 4
     """Gradient steps per pass. Paper (Atari): 8."""

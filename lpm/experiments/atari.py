@@ -40,8 +40,8 @@ SMALL_AGENT = PPOConfig(
     network=NetworkConfig(features=256),
 )  # fmt: skip
 SMALL_ENV = {"size": 42, "num_threads": 1}
-CLIPPED = MixerConfig(clip_task=1.0)
-BONUS_ALONE = MixerConfig(extrinsic_weight=0.0)
+CLIPPED = MixerConfig.of_bonus(clip_task=1.0)
+BONUS_ALONE = MixerConfig.of_bonus(extrinsic_weight=0.0)
 
 PAPER_SIZE = "a score after 50 million steps, of which the desk size has a five-hundredth"
 
@@ -131,7 +131,7 @@ EXPERIMENT = TrainingExperiment(
         "bonus": "raw bonus",
     },
     score=score,
-    mixer=MixerConfig(weight=0.1),
+    mixer=MixerConfig.of_bonus(0.1),
     claims=tuple(
         Claim(f"LPM scores more than {ALL[other].label} in {title} with noise", FIGURE, f"{game}-noise", "return",
               "lpm", other, PAPER_SIZE)

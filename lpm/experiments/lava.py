@@ -21,7 +21,7 @@ from lpm.experiments.pictures import rendered
 from lpm.experiments.training import Condition, Scale, TrainingExperiment, known, last
 
 FIGURE = "Appendix, MiniGrid figure"
-AGENT = PPOConfig(num_envs=16, learning_rate=3e-4)
+AGENT = PPOConfig(num_envs=16, learning_rate=3e-4, epochs=4)
 METHODS = ("lgn", "lpm", "lpm-slow", "lpm-anchored", "icm", "rnd", "ensemble", "ama", "etd", "eme", "none", "random",
            "oracle")  # fmt: skip
 
@@ -76,7 +76,7 @@ EXPERIMENT = TrainingExperiment(
         "bonus": "raw bonus",
     },
     score=score,
-    mixer=MixerConfig(weight=0.1),
+    mixer=MixerConfig.of_bonus(0.1),
     claims=tuple(
         Claim(f"{ALL[better].label} reaches the goal more often than {ALL[worse].label}", FIGURE, "s9n1",
               "mean_success", better, worse)

@@ -14,7 +14,7 @@ from lpm.experiments.maze import score
 from lpm.experiments.methods import ADDED
 from lpm.experiments.training import Condition, Scale, TrainingExperiment
 
-AGENT = replace(PRESETS["noisy"], num_envs=16, rollout_steps=128)
+AGENT = replace(PRESETS["noisy"], num_envs=16, rollout_steps=128, epochs=4)
 ROOMS = {"num_rooms": 6, "max_episode_steps": 400}
 NETWORKS = "lpm.experiments.lgn_forms:LGNWithNetworks"
 PARTS = {

@@ -36,7 +36,7 @@ SMALL_AGENT_MONTEZUMA = replace(SMALL_AGENT, episodic_bonus=False)
 RELEASE = {"dynamics_steps": 4, "error_steps": 4, "batch_size": 256, "warmup": 512}
 SMALL = {**SMALL_BONUS, "ngu": BONUS["ngu"], "lpm_release": RELEASE}
 GAME = {"game": "montezuma_revenge", "idle_actions": 0}
-ALONE = MixerConfig(extrinsic_weight=0.0, clip=3.0)
+ALONE = MixerConfig.of_bonus(extrinsic_weight=0.0, clip=3.0)
 
 
 def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
@@ -64,7 +64,7 @@ EXPERIMENT = TrainingExperiment(
     algo="ppo",
     variants={
         "clean": Condition("bonus alone", GAME),
-        "reward": Condition("bonus and clipped reward", GAME, MixerConfig(clip=3.0, clip_task=1.0)),
+        "reward": Condition("bonus and clipped reward", GAME, MixerConfig.of_bonus(clip=3.0, clip_task=1.0)),
     },
     methods=METHODS,
     sizes={

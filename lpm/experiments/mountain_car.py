@@ -24,7 +24,7 @@ from lpm.experiments.methods import ALL
 from lpm.experiments.pictures import rendered
 from lpm.experiments.training import Condition, Scale, TrainingExperiment, average, cells_seen, last
 
-AGENT = PRESETS["noisy"]
+AGENT = replace(PRESETS["noisy"], epochs=4)
 SMALL_AGENT = replace(AGENT, num_envs=4, rollout_steps=32)
 TABLE = "Table 2"
 # of the others, ICM differs from IDF by one constant, and NGU is about episodes that end

@@ -27,7 +27,7 @@ from lpm.sweeps import Result, Tick
 
 PLACE = "Section 5, computational overhead"
 METHODS = {name: method for name, method in ALL.items() if name not in ("none", "random", "oracle")}
-VECTOR = PPOConfig(num_envs=8)
+VECTOR = PPOConfig(num_envs=8, epochs=4)
 IMAGE = PPOConfig(num_envs=8, rollout_steps=16, epochs=3)
 # the paper's agent and networks on fewer environments: the time of a step hardly depends on how many there are
 ATARI = replace(PRESETS["paper-atari"], num_envs=8, rollout_steps=32)

@@ -88,7 +88,7 @@ class TrainingExperiment(Experiment):
     sizes: Mapping[str, Scale]
     score: Scores
     """The scores of a run, from its curves and its visits per cell. Metrics of `RECORDED` get curves as well."""
-    mixer: MixerConfig = field(default_factory=MixerConfig)
+    mixer: MixerConfig = field(default_factory=MixerConfig.of_bonus)
     paper: Mapping[tuple[str, str, str], PaperNumber] = field(default_factory=dict)
     """(condition, metric, method) to the paper's number."""
     grid: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None

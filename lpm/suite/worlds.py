@@ -111,7 +111,7 @@ def _world(
         lower_is_better=("noise_share",),
         score=scores,
         grid=grid,
-        mixer=mixer or MixerConfig(),
+        mixer=mixer or MixerConfig.of_bonus(),
     )
     return World(label, experiment, watched, metric)
 
@@ -212,7 +212,7 @@ WORLDS: Mapping[str, World] = {
         watched=("action",),
         metric="success",
         about=("The score is that of the last third of a run.",),
-        mixer=MixerConfig(weight=0.1),
+        mixer=MixerConfig.of_bonus(0.1),
         grid=rooms_grid(3, 5),
     ),
 }
