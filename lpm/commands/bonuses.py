@@ -67,7 +67,7 @@ def run(args: Sequence[str]) -> int:
             status = 1
             continue
         shown = bool(options.names) if options.fields is None else options.fields
-        lines = [Text(line) for line in (entry.bonus.__doc__ or "").strip().splitlines()[:1]]
+        lines: list[Text | Padding] = [Text(line) for line in (entry.bonus.__doc__ or "").strip().splitlines()[:1]]
         if entry.bonus.reference:
             lines.append(Text(entry.bonus.reference, style="dim"))
         if entry.bonus.variants:
