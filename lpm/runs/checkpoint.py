@@ -104,7 +104,9 @@ def check_progress(state: Mapping[str, Any]) -> None:
     for name, value in (("metrics_size", state["metrics_size"]), ("next_line", state["next_line"])):
         require(0 <= value < MAX_COUNT, f"{name}: a count", value)
     require(0 <= state["seconds"] < math.inf, "seconds: a time", state["seconds"])
-    counters, recent, visits = (collector.get(name) for name in ("counters", "recent", "visits"))
+    counters: Any = collector.get("counters")
+    recent: Any = collector.get("recent")
+    visits = collector.get("visits")
     fits = _is_list(counters, 2) and all(type(count) is int and 0 <= count < MAX_COUNT for count in counters)
     require(fits, "collector.counters: steps and episodes", counters)
     fits = _is_list(recent) and all(_is_list(pair, 2) and all(map(_is_finite, pair)) for pair in recent)
