@@ -134,9 +134,9 @@ def compiled(cycles: int = 4) -> dict[str, Any]:
     import torch
 
     from lpm.agents import PPOConfig
-    from lpm.experiments import atari
     from lpm.runs import RunConfig, build
     from lpm.sweeps.job import keep_freed_memory
+    from lpm_paper import atari
 
     torch.set_num_threads(1)
     keep_freed_memory()

@@ -56,7 +56,6 @@ class BayesGain(Learner):
     Config = BayesGainConfig
     config: BayesGainConfig
     reference = "the objective of Houthooft et al. 2016, VIME: Variational Information Maximizing Exploration"
-    formerly = ("vime",)
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config

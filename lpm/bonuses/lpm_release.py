@@ -94,7 +94,6 @@ class LPMRelease(LPM):
 
     Config = LPMReleaseConfig
     config: LPMReleaseConfig
-    moved = MappingProxyType({})
     reference = "Hou, An & Du 2026, the code published with Beyond Noisy-TVs"
     variants = MappingProxyType(
         {

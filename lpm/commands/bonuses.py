@@ -111,9 +111,9 @@ def field_docs(config: type) -> dict[str, str]:
 
 def _noise_table(options: Bonuses) -> int:
     from lpm.core.registry import lookup, names
-    from lpm.experiments import two_arms
     from lpm.files import expect_own, write_atomic
     from lpm.report.text import markdown_table
+    from lpm.suite import two_arms
     from lpm.sweeps import Job, run_jobs
 
     console = terminal()

@@ -23,7 +23,7 @@ from lpm.agents.collect import Envs, find_attribute
 from lpm.agents.policy import ActorCritic
 from lpm.commands.terminal import parse, terminal
 from lpm.core.spaces import Spaces
-from lpm.experiments.experiment import load_experiment
+from lpm.experiments.pictures import maze_grid, mountain_car_grid, square_grid
 from lpm.files import write_atomic
 from lpm.runs.build import make_envs
 from lpm.runs.checkpoint import CheckpointError, Loaded, load_checkpoint
@@ -180,12 +180,12 @@ def write_gif(path: Path, frames: Sequence[NDArray[np.uint8]], fps: float) -> No
     write_atomic(path, stream.getvalue())
 
 
-# Environment -> experiment that knows how its cells lie in the plane.
+# Environment -> how its cells lie in the plane.
 LAYOUTS = {
-    "lpm/MountainCar-v0": "mountain-car",
-    "lpm/NMaze-v0": "maze",
-    "lpm/NoisyMaze-v0": "maze",
-    "lpm/LavaCrossing-v0": "lava",
+    "lpm/MountainCar-v0": mountain_car_grid,
+    "lpm/NMaze-v0": maze_grid,
+    "lpm/NoisyMaze-v0": maze_grid,
+    "lpm/LavaCrossing-v0": square_grid,
 }
 
 
@@ -199,9 +199,7 @@ def laid_out(config: RunConfig, visits: NDArray[Any]) -> NDArray[np.float64] | N
         return picture
     if config.env_id not in LAYOUTS:
         return None
-    grid: Any = load_experiment(LAYOUTS[config.env_id])
-    picture = grid.grid(visits.astype(np.float64))
-    return picture
+    return LAYOUTS[config.env_id](visits.astype(np.float64))
 
 
 def write_heat_map(path: Path, picture: NDArray[np.float64], title: str) -> None:

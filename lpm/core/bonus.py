@@ -42,10 +42,6 @@ class IntrinsicReward(nn.Module):
     """Named settings: fields of the config that differ from its defaults."""
     episodic: bool = False
     """Whether the method keeps a memory per environment; then blocks must have `num_envs` environments."""
-    formerly: ClassVar[tuple[str, ...]] = ()
-    """Names that the method was registered under before; they raise with the new one."""
-    moved: ClassVar[Mapping[str, str]] = {}
-    """Fields and variants that the method had before, to where they went: the end of an error message."""
     needs: ClassVar[tuple[str, ...]] = ()
     """Optional fields of `Transitions` that the method cannot do without: "reward", "policy"."""
     distributed: ClassVar[bool] = False
@@ -84,11 +80,6 @@ class IntrinsicReward(nn.Module):
         self._optimizers: dict[str, torch.optim.Optimizer] = {}
         self.config = config
         self._build()
-
-    @classmethod
-    def upgrade(cls, name: str, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Name and settings that an older version stored (all fields, or some and a "variant"), in today's words."""
-        return name, dict(fields)
 
     # ---- the four verbs -----------------------------------------------------------------------------------
     @undisturbed

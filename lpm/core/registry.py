@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -18,12 +18,6 @@ from lpm.core.spaces import Spaces
 from lpm.suggest import suggest
 
 GROUP = "lpm.bonuses"
-
-RETIRED = {
-    "random": "random actions are a policy; use `lpm train --policy uniform`, RunConfig(policy='uniform') or "
-    "PPO(..., policy='uniform')",
-}
-"""Names that were bonuses once, and what to use instead."""
 
 B = TypeVar("B", bound=type[IntrinsicReward])
 
@@ -84,20 +78,9 @@ def lookup(name: str) -> Entry:
                 register(name)(bonus)
     if name not in _ENTRIES and ":" in name:
         register(name)(_load(EntryPoint(name, name, GROUP)))
-    if name not in _ENTRIES and name in RETIRED:
-        raise ValueError(f"{name!r} is no bonus any more: {RETIRED[name]}")
     if name not in _ENTRIES:
-        renamed = [entry.name for entry in _ENTRIES.values() if name in entry.bonus.formerly]
-        hint = f": it is {renamed[0]!r} now" if renamed else suggest(name, names())
-        raise ValueError(f"unknown bonus {name!r}{hint}")
+        raise ValueError(f"unknown bonus {name!r}{suggest(name, names())}")
     return _ENTRIES[name]
-
-
-def upgrade(name: str, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Name and settings of a bonus that an older version stored, in today's words; unknown names stay as they are."""
-    _load_builtins()
-    name = next((entry.name for entry in _ENTRIES.values() if name in entry.bonus.formerly), name)
-    return _ENTRIES[name].bonus.upgrade(name, fields) if name in _ENTRIES else (name, dict(fields))
 
 
 def configure(name: str, variant: str | None = None, **fields: Any) -> Any:
@@ -106,13 +89,12 @@ def configure(name: str, variant: str | None = None, **fields: Any) -> Any:
     settings = dict(entry.defaults)
     if variant is not None:
         if variant not in entry.bonus.variants:
-            hint = _hint(variant, entry.bonus.variants, entry.bonus.moved)
-            raise ValueError(f"unknown variant {variant!r} of {name!r}{hint}")
+            raise ValueError(f"unknown variant {variant!r} of {name!r}{suggest(variant, entry.bonus.variants)}")
         settings.update(entry.bonus.variants[variant])
     known = [f.name for f in dataclasses.fields(entry.bonus.Config)]
     for given in fields:
         if given not in known:
-            raise ValueError(f"{name!r} has no field {given!r}{_hint(given, known, entry.bonus.moved)}")
+            raise ValueError(f"{name!r} has no field {given!r}{suggest(given, known)}")
     check_types(entry.bonus.Config, fields)
     settings.update(fields)
     return entry.bonus.Config(**settings)
@@ -189,7 +171,3 @@ def _load(point: EntryPoint) -> Any:
 def _load_builtins() -> None:
     # by name, not by import statement: core knows that bonuses exist, not what they are
     import_module("lpm.bonuses")
-
-
-def _hint(word: str, known: Iterable[str], moved: Mapping[str, str]) -> str:
-    return f": {moved[word]}" if word in moved else suggest(word, known)

@@ -18,11 +18,11 @@ from lpm.experiments.evidence import size_of
 from lpm.files import write_atomic
 from lpm.report.analysis import CLAIM_RULE, POINTS, VERDICT_RULE, Analysis
 from lpm.report.charts import KINDS, Payload, log_range, shrink, usable
+from lpm.report.claims import CLAIM_VERDICTS, NUMBER_VERDICTS, claims_once, numbers_once
 from lpm.report.families import FAMILIES, colours_css, family_of, looks
 from lpm.report.ranking import RULE, RULE_OF_ONE, in_focus, rank, reasons
 from lpm.report.tables import chart, chip, claims, fold, framed, heads, overall, panes, ranked, scores, table_cell
 from lpm.report.text import count_of, decimals, flatten, number
-from lpm.report.verdicts import CLAIM_VERDICTS, NUMBER_VERDICTS, claims_once, numbers_once
 
 TITLE = "Does the bonus survive the noise?"
 LEAD = (

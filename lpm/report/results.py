@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lpm.earlier import current_settings
 from lpm.files import parse_json, read_regular
 from lpm.sweeps import RESULT_FORMAT, Result
 
@@ -124,7 +123,7 @@ def read(path: Path) -> Run:
     version = result.get("format", RESULT_FORMAT)
     if version != RESULT_FORMAT:
         raise ValueError(f"expected format {RESULT_FORMAT}, got {version!r}: written by another version of lpm")
-    settings = current_settings(result["settings"])
+    settings = result["settings"]
     for key, kind in (("experiment", str), ("method", str), ("seed", int)):
         if not isinstance(settings.get(key), kind) or isinstance(settings.get(key), bool):
             raise ValueError(f"settings.{key}: expected {kind.__name__}, got {settings.get(key)!r}")
@@ -138,7 +137,7 @@ def read(path: Path) -> Run:
     _check_curves(result.get("curves", {}))
     if not result.get("scores") and not result.get("curves"):
         raise ValueError("expected scores or curves, got neither")
-    return Run(path, {**result, "settings": settings})
+    return Run(path, result)
 
 
 def _check_scores(scores: Any) -> None:

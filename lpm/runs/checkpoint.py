@@ -87,11 +87,6 @@ def load_checkpoint(folder: Path) -> Loaded | None:
         return Loaded(path, int(match[1]), stored.state, tuple(damaged), stored.versions)
     if damaged:
         raise CheckpointError("no checkpoint can be used: " + "; ".join(damaged))
-    if folder.is_dir() and (earlier := sorted(folder.glob("step-*.pt"))):
-        raise CheckpointError(
-            f"{earlier[-1].name} was written by an earlier version of lpm as a pickle, which is no longer read, "
-            "because opening one can run code: finish the run with that version, or start it again with another --out"
-        )
     return None
 
 

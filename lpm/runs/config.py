@@ -14,7 +14,6 @@ from lpm.agents.agent import POLICIES, PolicyKind
 from lpm.core.hints import UNIONS, check_type
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, lookup
-from lpm.earlier import current_tables
 from lpm.envs.outside import WRAPS, Wrap
 from lpm.files import to_toml
 from lpm.suggest import suggest
@@ -138,11 +137,10 @@ class RunConfig:
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any], *, imports: bool = True) -> RunConfig:
-        """Undo `to_dict`; lists may stand for tuples, as after JSON. Tables of earlier versions are understood.
+        """Undo `to_dict`; lists may stand for tuples, as after JSON.
 
         Without `imports` a bonus given as `package.module:Class` is only described.
         """
-        tables = current_tables(tables)
         hints = typing.get_type_hints(cls)
         for name, value in tables["run"].items():
             if name in hints:

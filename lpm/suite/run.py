@@ -12,11 +12,11 @@ import numpy as np
 
 from lpm.core.check import IntrinsicCheckError, check_intrinsic
 from lpm.core.registry import configure, make
-from lpm.experiments import two_arms
 from lpm.experiments.experiment import Method, folder_name
 from lpm.experiments.methods import parse_method
 from lpm.experiments.training import run_training
 from lpm.runs.machine import machine
+from lpm.suite import two_arms
 from lpm.suite.axes import Cell, Floats, Runs
 from lpm.suite.worlds import VERSION, WORLDS
 from lpm.sweeps import Job, Result, Tick

@@ -87,7 +87,6 @@ class _HeldAlready:
 
 def _mend(log: Path) -> None:
     """Look at the log of an earlier search before Optuna does, and cut off a line that was not written to its end."""
-    log.with_name(f"{log.name}.lock").unlink(missing_ok=True)  # of a killed search of an earlier version
     if not log.exists() and not log.is_symlink():
         return
     *lines, rest = read_regular(log).split(b"\n")

@@ -91,12 +91,6 @@ def test_a_replayed_bonus_is_weighed_as_when_it_was_met(normalise: Any) -> None:
     assert all(torch.equal(before[key], value) for key, value in mixer.state_dict().items())
 
 
-@pytest.mark.parametrize(("old", "new"), [("heads", "value_heads"), ("episodic", "episodic_bonus")])
-def test_fields_that_went_to_the_agents_say_so(old: str, new: str) -> None:
-    with pytest.raises(ValueError, match=rf"MixerConfig has no field '{old}' any more: use {new} of lpm.agents.PPO"):
-        MixerConfig(**{old: 1})  # type: ignore[arg-type]
-
-
 def test_constant_zero_and_single_rewards_stay_finite() -> None:
     mixer = RewardMixer(MixerConfig(), 1)
     zero = np.zeros((5, 1), dtype=np.float32)

@@ -127,7 +127,7 @@ def test_damaged_files_leave_the_rest_of_the_leaderboard(
     assert len(warnings) == 5
     assert all(str(tmp_path) in warning and "expected" in warning for warning in warnings)
 
-    tool = load_tool("refresh_results")
+    tool = importlib.import_module("lpm_paper.refresh")
     monkeypatch.setattr(tool, "CARDS", tmp_path)
     page = tool.refreshed("<!-- suite leaderboard -->\n<!-- end --> <!-- suite picture --><!-- end -->", {})
     assert "| 1 | `rnd` | 0.50 [" in page
