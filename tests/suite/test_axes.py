@@ -5,12 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from lpm.envs.maze_geometry import GRID
 from lpm.experiments.methods import parse_method
 from lpm.suite import axes
 from lpm.suite.axes import AXES, Cell, Runs, counted, measure, score
 from lpm.suite.card import make_card, words
 from lpm.suite.run import ARMS, METRICS, conditions, measured, still_paid
-from lpm.suite.worlds import GRID, LABELS, WORLDS, score_maze
+from lpm.suite.worlds import LABELS, WORLDS, score_maze
 from lpm.suite.worlds import score as score_run
 
 NOTHING = {"noise_share": 0.0, "success": 0.0, "first_visits": 0.0}
