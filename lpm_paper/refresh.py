@@ -43,7 +43,7 @@ from lpm.report.export import drawings, markdown_scores
 from lpm.report.families import RECOMMENDED, REFERENCES, looks
 from lpm.report.figures import encoded
 from lpm.report.pages import write_pages
-from lpm.report.statistics import Summary
+from lpm.report.seed_statistics import Summary
 from lpm.report.text import markdown_table, plus_minus, slug, with_interval
 from lpm.suite import two_arms
 from lpm.suite.axes import AXES, counted

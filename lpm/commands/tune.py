@@ -17,11 +17,11 @@ from lpm.commands.terminal import continued, parse, print_table, terminal
 from lpm.core.registry import configure
 from lpm.experiments.experiment import Experiment, expect_known, load_experiment
 from lpm.files import expect_own, to_toml, write_atomic
-from lpm.report.statistics import Summary, summarise
+from lpm.report.seed_statistics import Summary, summarise
 from lpm.sweeps import Result, run_jobs, shared_workers
 from lpm.sweeps.fields import Field, parse_field
-from lpm.sweeps.local import WorkerPool
-from lpm.sweeps.tune import Trial, search
+from lpm.sweeps.local_workers import WorkerPool
+from lpm.sweeps.search import Trial, search
 
 FRESH = 1_000
 """First of the seeds that the search never sees."""

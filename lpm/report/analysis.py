@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpm.experiments.evidence import Claim, Evidence, PaperNumber, Score
-from lpm.report import statistics
+from lpm.report import seed_statistics as statistics
 from lpm.report.families import REFERENCES, in_order
 from lpm.report.power import LEVEL, POWER, seeds_to_agree, seeds_to_decide
-from lpm.report.statistics import Comparison, Estimate, Floats, Interval, Summary
+from lpm.report.seed_statistics import Comparison, Estimate, Floats, Interval, Summary
 from lpm.report.text import count_of, signed_span, slug
 
 Verdict = Literal["reproduced", "not reproduced", "undecided", "not compared", "no number"]

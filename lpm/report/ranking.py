@@ -10,7 +10,7 @@ import numpy as np
 from lpm.experiments.evidence import size_of
 from lpm.report.analysis import Analysis
 from lpm.report.families import PAPER, RECOMMENDED, REFERENCES, family_of
-from lpm.report.statistics import Estimate, Floats, percentiles, resampled
+from lpm.report.seed_statistics import Estimate, Floats, percentiles, resampled
 from lpm.report.text import count_of, short_number
 
 NOT_RANKED: Mapping[str, str] = {

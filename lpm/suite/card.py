@@ -13,7 +13,7 @@ import numpy as np
 from lpm.experiments.experiment import Method
 from lpm.runs.machine import machine
 from lpm.suite.axes import AXES, Estimate, Runs, counted, score
-from lpm.suite.run import METRICS
+from lpm.suite.jobs import METRICS
 from lpm.suite.worlds import CLEAN, LABELS, VERSION, WORLDS
 
 FORMAT = "lpm-suite-card"

@@ -18,7 +18,7 @@ import numpy as np
 from lpm.files import parse_json, read_regular
 from lpm.suite.axes import Cell, Runs, counted, measure
 from lpm.suite.card import FORMAT, Card
-from lpm.suite.run import METRICS
+from lpm.suite.jobs import METRICS
 from lpm.suite.worlds import REFERENCES, VERSION
 
 BASELINES = "baselines.json"

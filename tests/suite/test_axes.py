@@ -10,7 +10,7 @@ from lpm.experiments.methods import parse_method
 from lpm.suite import axes
 from lpm.suite.axes import AXES, Cell, Runs, counted, measure, score
 from lpm.suite.card import make_card, words
-from lpm.suite.run import ARMS, METRICS, conditions, measured, still_paid
+from lpm.suite.jobs import ARMS, METRICS, conditions, measured, still_paid
 from lpm.suite.worlds import LABELS, WORLDS, score_maze
 from lpm.suite.worlds import score as score_run
 
