@@ -30,6 +30,7 @@ DESK, SMOKE = maze.EXPERIMENT.sizes["desk"], maze.EXPERIMENT.sizes["smoke"]
 EXPERIMENT = replace(
     maze.EXPERIMENT,
     name="lgn-features",
+    not_ranked="compares settings of one method",
     title="LGN: what its features contribute, in the maze",
     place="beyond the paper",
     about=(

@@ -242,6 +242,7 @@ class NoisyMNISTExperiment(Experiment):
 
 EXPERIMENT = NoisyMNISTExperiment(
     name="mnist",
+    not_ranked="measures bonuses, not agents",
     title="Noisy MNIST: does the bonus fall for noise?",
     place=FIGURE,
     about=(

@@ -142,6 +142,8 @@ class Evidence:
     """Metrics of which less is better; a claim's `better` then means lower."""
     unranked: tuple[str, ...] = ()
     """Metrics of which neither more nor less is better, as the size of a bonus: nobody is the best."""
+    not_ranked: str = ""
+    """Why it does not say how well a method explores, in words; empty if it does."""
     unfinished: str = ""
     """What of the scale's runs is missing, in words; empty if none is."""
     seconds: Mapping[str, float] = field(default_factory=dict)

@@ -25,11 +25,10 @@ from lpm.report.tables import chart, chip, claims, fold, framed, heads, overall,
 from lpm.report.text import count_of, decimals, flatten, number
 
 TITLE = "Does the bonus survive the noise?"
-LEAD = (
-    "Learning Progress Monitoring and the methods it is compared with, run again: every table and figure of the paper "
-    "that was run, the paper's numbers beside ours, with intervals over seeds."
-)
-OWN_LEAD = "Runs side by side, with intervals over seeds."
+OWN_TITLE = "Runs side by side"
+"""Where nothing was run with noise."""
+LEAD = "Every table and figure of the paper that was run, the paper's numbers beside ours, with intervals over seeds."
+OWN_LEAD = "Curves and last values, with intervals over seeds."
 """Where the paper has nothing to compare with."""
 
 PAGE_POINTS = 100_000
@@ -49,7 +48,9 @@ def page(analyses: Sequence[Analysis], warnings: Sequence[str] = ()) -> str:
     places = {**({"ranking": "Ranking"} if first else {}), **({"summary": "The paper"} if paper else {})}
     places |= _titles(analyses)
     methods = [method for analysis in analyses for method in analysis.methods]
-    return document(TITLE, LEAD if paper else OWN_LEAD, places, f"{first}{second}{sections}", payload, methods)
+    noise = any("nois" in name for a in analyses for name in (*a.evidence.conditions.values(), a.evidence.name))
+    title = TITLE if noise else OWN_TITLE
+    return document(title, LEAD if paper else OWN_LEAD, places, f"{first}{second}{sections}", payload, methods)
 
 
 def document(

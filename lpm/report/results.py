@@ -74,6 +74,7 @@ def read_results(
     """
     warnings: list[str] = []
     groups: dict[tuple[str, str], Group] = {}
+    unknown: dict[str, list[Run]] = defaultdict(list)
     paths = find(folders, warnings)
     for path in paths:
         try:
@@ -83,10 +84,16 @@ def read_results(
             continue
         name = run.settings["experiment"]
         if name not in known:
-            warnings.append(f"{path}: skipped: unknown experiment {name!r}; expected one of {', '.join(sorted(known))}")
+            unknown[name].append(run)
             continue
         key = name, str(run.settings.get("scale", ""))
         groups.setdefault(key, Group(*key)).runs.append(run)
+    suite = [run for name in list(unknown) if "suite" in unknown[name][0].settings for run in unknown.pop(name)]
+    if suite:
+        warnings.append(f"{len(suite)} results of lpm suite are not on this page: it has a page a bonus, under cards/")
+    for name, runs in sorted(unknown.items()):
+        expected = f"expected one of {', '.join(sorted(known))}"
+        warnings.append(f"{_paths(runs, 2)}: skipped: unknown experiment {name!r}; {expected}")
     for group in groups.values():
         _drop_mixed(group)
         _drop_duplicates(group)
