@@ -18,7 +18,7 @@ REFERENCES = ("oracle",)
 
 @dataclass(frozen=True)
 class Family:
-    """Methods that pay for the same thing."""
+    """Methods that reward the same thing."""
 
     label: str
     light: str

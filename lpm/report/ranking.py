@@ -46,7 +46,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Place:
+class RankedMethod:
     """A method in the order."""
 
     method: str
@@ -66,7 +66,7 @@ class Ranking:
     """The order of the methods."""
 
     tasks: tuple[Task, ...]
-    places: tuple[Place, ...]
+    places: tuple[RankedMethod, ...]
     """Best first."""
     left_out: tuple[str, ...]
     """Labels of methods that were run in too few tasks."""
@@ -205,14 +205,14 @@ def _scaled(means: Mapping[str, Floats], width: float) -> dict[str, Floats]:
     return {m: 1 - (best - values) / np.where(span > 0, span, 1.0) for m, values in means.items()}
 
 
-def _place(method: str, label: str, tasks: Sequence[Task], draws: Floats) -> Place:
+def _place(method: str, label: str, tasks: Sequence[Task], draws: Floats) -> RankedMethod:
     here = [task for task in tasks if method in task.scaled]
     # equal scores share the mean of their ranks
     ranks = [1 + sum(s > task.scaled[method] for s in task.scaled.values())
              + (sum(s == task.scaled[method] for s in task.scaled.values()) - 1) / 2 for task in here]  # fmt: skip
     score = float(np.mean([task.scaled[method] for task in here]))
     wins = sum(task.scaled[method] == 1.0 for task in here)
-    return Place(method, label, Estimate(score, percentiles(draws)), float(np.mean(ranks)), len(here), wins)
+    return RankedMethod(method, label, Estimate(score, percentiles(draws)), float(np.mean(ranks)), len(here), wins)
 
 
 def in_focus(analysis: Analysis) -> list[str]:

@@ -85,7 +85,7 @@ def words(card: Mapping[str, Any]) -> str:
         said.append(f"It {_wasted(value['focus'])}.")
     if value["unpaid"] is not None:
         still = _percent(1 - value["unpaid"])
-        said.append(f"After learning it pays for pure noise {still} of what it pays for something new.")
+        said.append(f"After learning, pure noise gets {still} of the reward of something new.")
     if value["task"] is not None:
         gets = f"gets {_percent(value['task'])} of the oracle's success"
         said.append(f"In the task it {'does no better than random actions' if value['task'] < 0.05 else gets}.")
