@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lpm.adapters.gymnasium import Intrinsic as Intrinsic
     from lpm.core.bonus import IntrinsicReward as IntrinsicReward
     from lpm.core.check import check_intrinsic as check_intrinsic
     from lpm.core.mixer import MixerConfig as MixerConfig
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Intrinsic": "lpm.adapters.gymnasium",
     "IntrinsicReward": "lpm.core.bonus",
     "MixerConfig": "lpm.core.mixer",
     "RewardMixer": "lpm.core.mixer",
@@ -42,6 +44,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Intrinsic",
     "IntrinsicReward",
     "MixerConfig",
     "RewardMixer",

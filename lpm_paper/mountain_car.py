@@ -22,7 +22,7 @@ from lpm.experiments.pictures import mountain_car_grid, rendered
 from lpm.experiments.training import Condition, Scale, TrainingExperiment, average, cells_seen, last
 from lpm_paper.methods import ALL
 
-AGENT = {"preset": "noisy"}
+AGENT = {"preset": "published-noisy"}
 SMALL_AGENT = {**AGENT, "num_envs": 4, "rollout_steps": 32}
 TABLE = "Table 2"
 # of the others, ICM differs from IDF by one constant, and NGU is about episodes that end

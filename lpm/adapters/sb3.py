@@ -3,13 +3,12 @@
 On-policy (PPO, A2C, TRPO, RecurrentPPO, MaskablePPO):
 
     model = PPO("MlpPolicy", env)
-    intrinsic = IntrinsicCallback(make_bonus("lpm", model), MixerConfig(weight=0.1))
-    model.learn(100_000, callback=intrinsic)
+    model.learn(100_000, callback=IntrinsicCallback("lgn"))
 
 Off-policy (SAC, TD3, DDPG, DQN, TQC, QR-DQN):
 
     model = SAC("MlpPolicy", env)
-    intrinsic = IntrinsicReplayBuffer.attach(model, make_bonus("lpm", model), MixerConfig(weight=0.1))
+    IntrinsicReplayBuffer.attach(model, "lgn")
     model.learn(100_000)
 
 A model and its bonus on disk (`save`, `load_bonus`) are the model's zip and a companion file beside it.
@@ -78,6 +77,8 @@ def load_bonus(model: BaseAlgorithm, intrinsic: Stateful, path: str | Path) -> N
             "load_bonus: expected the model's own IntrinsicReplayBuffer, but the model has another replay buffer; "
             "load_replay_buffer replaces it: call that first, then attach, then load_bonus"
         )
+    if isinstance(intrinsic, IntrinsicCallback):
+        intrinsic.prepare(model)
     file = companion(path)
     if not file.exists():
         raise ValueError(f"{file}: expected the bonus of this model; lpm.adapters.sb3.save writes it beside the model")

@@ -21,9 +21,10 @@ from lpm.agents.shards import part_of_rows, whole_rows
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.errors import NonFiniteError, finite
 from lpm.core.group import ALONE, Group, Order
-from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer, scheduled
+from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
+from lpm.core.monitor import BonusMonitor
 from lpm.core.registry import resolve_device
-from lpm.core.settings import Schedule, expect, expect_at_least, expect_schedule
+from lpm.core.settings import Schedule, expect, expect_at_least, expect_schedule, scheduled
 from lpm.core.spaces import Spaces
 from lpm.nn.folded import FoldedConv2d
 from lpm.nn.inputs import in_chunks
@@ -161,6 +162,9 @@ class Agent:
         )
         self.oracle = CellCounts(config.num_envs, len(self.collector.visits)) if policy == "oracle" else None
         self.mixer = RewardMixer(mixer or MixerConfig(), envs.num_envs, group)
+        self.monitor = BonusMonitor()
+        self.messages: list[str] = []
+        """What the monitor has found since somebody last looked; whoever shows them clears the list."""
         self.seconds = {"bonus": 0.0, "learn": 0.0}
 
     def cycle(self) -> dict[str, float]:
@@ -169,7 +173,7 @@ class Agent:
         block = self.collector.collect(self.policy, self.generator, uniform=self.uniform)
         with self.timed("bonus"):
             raw = self.raw_bonus(block)
-        mixed = self.mixer.mix(block.reward, raw, block.valid, progress)
+        mixed = self.mixer.mix(block.reward, raw, block.valid)
         metrics = self.report(block, raw, mixed)
         if not self.uniform:
             with self.timed("learn"):
@@ -179,9 +183,16 @@ class Agent:
                     group["lr"] = rate
                 metrics |= self.learn(batch, scheduled(c.entropy_schedule, c.entropy, c.final_entropy, progress))
                 metrics |= {"learn/learning_rate": rate, "learn/explained_variance": explained_variance(batch)}
+                clipped = self.policy.input.clipped_share(batch.obs)
+                if clipped is not None:
+                    metrics["learn/clipped_observations"] = clipped
                 self.renew_statistics(batch.obs, batch.order)
         with self.timed("bonus"):
             metrics |= self.learn_bonus()
+        if self.bonus is not None:
+            learnt = {name.removeprefix("bonus/"): value for name, value in metrics.items()}
+            clipped = metrics.get("learn/clipped_observations")
+            self.messages += self.monitor.observe(self.mixer, learnt, metrics.get("return"), clipped)
         return metrics
 
     def learn(self, batch: LearnBatch, entropy: float) -> dict[str, float]:
@@ -358,8 +369,7 @@ class Agent:
                 "bonus/raw_max": float(scored.max()),
                 "bonus/mixed_mean": float(paid.mean()),
                 "bonus/mixed_std": float(paid.std()),
-                "bonus/weight": mixed.weight,
-            }
+            } | {f"mixer/{name}": value for name, value in self.mixer.metrics().items()}
             first = block.first_visits
             if 0 < first.sum() < valid.sum():
                 metrics["bonus/first_visits"] = paid_more(raw[first], raw[valid & ~first])
@@ -373,7 +383,7 @@ class Agent:
         bonus = None if self.bonus is None else self.bonus.gather_state()
         state = self.state_dict()
         names = self.collector.shared_names
-        rows = self.group.gather(({"carry": state["mixer"]["carry"]}, self.collector.rows_of(state["collector"])))
+        rows = self.group.gather((self.mixer.rows_of(state["mixer"]), self.collector.rows_of(state["collector"])))
         if not rows:
             return {}
         state["bonus"] = bonus
@@ -401,7 +411,8 @@ class Agent:
         collector = dict(state["collector"])
         for key, value in self.collector.rows_of(collector).items():
             collector[key] = value if value is None else part_of_rows(value, rank, size, names)
-        mixer = {**state["mixer"], "carry": part_of_rows(state["mixer"]["carry"], rank, size, ()).clone()}
+        rows = {key: part_of_rows(x, rank, size, ()).clone() for key, x in self.mixer.rows_of(state["mixer"]).items()}
+        mixer = {**state["mixer"], **rows}
         bonus = state["bonus"]
         if self.bonus is not None and bonus is not None:
             bonus = self.bonus.part_of_state(bonus, rank)
@@ -466,7 +477,8 @@ class Agent:
         fresh = self.collector.state_dict()
         rows = {name: fresh[name] for name in ("obs", "ended", "returns", "lengths")}
         collector = {**state["collector"], **rows, "envs": {}}
-        return {**state, "collector": collector, "mixer": {**state["mixer"], "carry": self.mixer.state_dict()["carry"]}}
+        mixer = {**state["mixer"], **self.mixer.rows_of(self.mixer.state_dict())}
+        return {**state, "collector": collector, "mixer": mixer}
 
 
 def paid_more(some: Floats, others: Floats) -> float:

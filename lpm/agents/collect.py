@@ -1,11 +1,7 @@
-"""One collector for every Gymnasium vector environment, whatever its autoreset mode.
+"""One collector for every Gymnasium vector environment, whatever its autoreset mode (see `lpm.core.vector`).
 
 Blocks hold true successors: no observation that follows a reset is ever given as the successor of an action, and no
-real transition is lost. How each mode is read:
-
-- NEXT_STEP: the step after an episode's end only resets; it becomes filler (`valid` False).
-- SAME_STEP: the successor of the last step is in `info["final_obs"]`, the returned observation starts the next episode.
-- DISABLED: rows that ended are reset here, between two steps.
+real transition is lost. Where autoreset is disabled, rows that ended are reset here, between two steps.
 """
 
 from __future__ import annotations
@@ -30,6 +26,7 @@ from lpm.core.group import ALONE, Group
 from lpm.core.mixer import Floats, Mask
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
+from lpm.core.vector import autoreset_mode, use_final_obs, valid_steps
 
 Envs = VectorEnv[Any, Any, Any]
 
@@ -82,7 +79,7 @@ class Collector:
         self.spaces = spaces
         self.num_steps = steps
         self.num_envs = envs.num_envs
-        self.mode = _autoreset_mode(envs)
+        self.mode = autoreset_mode(envs)
         self.device = torch.device(device)
         self.seed = seed + group.rank * envs.num_envs  # a row's seed is that of a single process
         self.seconds = {"env": 0.0, "policy": 0.0}
@@ -208,31 +205,23 @@ class Collector:
             self._cells[0, t] = cell
         if noise is not None:
             self._noise[t] = noise
-        if self.mode is AutoresetMode.NEXT_STEP:
-            np.logical_not(self._ended, out=self._valid[t])
-            self._ended = done
-            self._obs.numpy()[t + 1] = obs
-            return noise is not None
-        self._valid[t] = True
-        self._next_obs.numpy()[t] = obs
-        if done.any():
-            if self.mode is AutoresetMode.SAME_STEP:
-                self._use_final(t, done, info)
-            else:
-                obs = self._reset_rows(t, done, np.array(obs))
+        self._valid[t] = valid_steps(self.mode, self._ended)
+        self._ended = done
+        if self.mode is not AutoresetMode.NEXT_STEP:
+            successors = self._next_obs.numpy()[t]
+            successors[...] = obs
+            use_final_obs(self.mode, successors, done, info, None)
+            if done.any():
+                if self.mode is AutoresetMode.SAME_STEP:
+                    self._use_final_info(t, done, info)
+                else:
+                    obs = self._reset_rows(t, done, np.array(obs))
         self._obs.numpy()[t + 1] = obs
         return noise is not None
 
-    def _use_final(self, t: int, done: Mask, info: dict[str, Any]) -> None:
-        """SAME_STEP: the true successors and their descriptions are set aside in `info`."""
-        if "final_obs" not in info:
-            raise ValueError(
-                f"{self.envs}: expected info['final_obs'] from an environment in SAME_STEP mode, got {sorted(info)}"
-            )
-        successors, final, rows = self._next_obs.numpy()[t], info["final_obs"], np.flatnonzero(done)
-        for row in rows:
-            successors[row] = final[row]
-        described = info.get("final_info", {})
+    def _use_final_info(self, t: int, done: Mask, info: dict[str, Any]) -> None:
+        """SAME_STEP: what describes the true successors is set aside in `info`."""
+        described, rows = info.get("final_info", {}), np.flatnonzero(done)
         if "cell" in described:
             self._cells[1, t, rows] = self._cells[0, t, rows]
             self._cells[0, t, rows] = described["cell"][rows]
@@ -327,16 +316,6 @@ class Collector:
         self._ended = np.array(state["ended"], dtype=np.bool_)
         self.sums.running[...] = state["returns"], state["lengths"]
         self._obs[-1] = state["obs"]
-
-
-def _autoreset_mode(envs: Envs) -> AutoresetMode:
-    mode = envs.metadata.get("autoreset_mode")
-    if mode is None:
-        raise ValueError(
-            f"{envs}: expected metadata['autoreset_mode'] (gymnasium.vector.AutoresetMode), which says how to read the "
-            f"end of an episode; got metadata {envs.metadata}"
-        )
-    return AutoresetMode(mode)
 
 
 def _can_save(envs: Any) -> bool:

@@ -23,11 +23,12 @@ from lpm.core.settings import expect, expect_at_least
 @dataclass(frozen=True)
 class PPOConfig(AgentConfig):
     """Settings of PPO. The defaults suit small environments. Of the presets, "noisy" is for environments that are
-    partly noise, and "paper-atari" holds the LPM paper's."""
+    partly noise, "published" and "published-noisy" are what the stored experiments ran with, and "paper-atari" holds
+    the LPM paper's."""
 
     entropy: float = 0.01
     """Weight of the entropy bonus. Paper (Atari): 0.001."""
-    epochs: int = 4
+    epochs: int = 10
     """Passes over each block. Paper (Atari): 3."""
     minibatches: int = 4
     """Gradient steps per pass. Paper (Atari): 8."""
@@ -54,6 +55,10 @@ class PPOConfig(AgentConfig):
 PRESETS: Mapping[str, PPOConfig] = {
     "default": PPOConfig(),
     "noisy": PPOConfig(learning_rate_schedule="constant", network=NetworkConfig(normalise="robust")),
+    "published": PPOConfig(epochs=4),
+    "published-noisy": PPOConfig(
+        epochs=4, learning_rate_schedule="constant", network=NetworkConfig(normalise="robust")
+    ),
     "paper-atari": PPOConfig(
         num_envs=64,
         epochs=3,

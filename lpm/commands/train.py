@@ -20,7 +20,7 @@ from lpm.agents.agent import PolicyKind
 from lpm.commands.terminal import INTERRUPTED, terminal
 from lpm.core.group import Group, WorkerLost
 from lpm.core.registry import configure
-from lpm.envs.outside import Wrap
+from lpm.envs.outside import Wrap, reading_note
 from lpm.files import printable
 from lpm.runs.checkpoint import CheckpointError
 from lpm.runs.config import PRESETS, RunConfig
@@ -182,8 +182,8 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
         "seed": option(int, "Seed of everything random.", base.seed),
         "wrap": option(
             Wrap,
-            "How observations become one array: auto (only where needed), flatten (one-hot for discrete values), image "
-            "(the picture of a dictionary), none.",
+            "How observations become one array: auto (only where needed; MiniGrid's codes one-hot, ALE's games as usual), "
+            "flatten (one-hot for discrete values), image (the picture of a dictionary), none.",
             base.wrap,
         ),
         "device": option(str, "Where networks live: auto, cpu, cuda, mps.", base.device),
@@ -237,6 +237,8 @@ def _train(config: RunConfig, out: Path, options: TrainOptions, resume: bool, gr
     again = f"lpm train --out {out} --resume"
     shared = "" if group.alone else f" on {group.size} processes"
     console.print(f"{config.env_id}, {config.algo} + {config.bonus}, seed {config.seed}, into {out}{shared}")
+    if note := reading_note(config.env_id, config.wrap):
+        console.print(note)
     try:
         with _Display(console, config.steps) as display:
             outcome = train(config, out, options, resume=resume, say=display.say, on_cycle=display.show, group=group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import MISSING, fields
 from typing import Any, Literal, get_args
 
@@ -41,3 +42,19 @@ def expect_idle(config: Any, when: str, *names: str) -> None:
         default = settings[name].default if make is MISSING else make()
         wanted = f"its default {default!r} {when}, where it has no effect"
         expect(config, name, getattr(config, name) == default, wanted)
+
+
+def scheduled(schedule: Schedule, start: float, end: float, progress: float) -> float:
+    """A value on its way from `start` to `end`, at a `progress` between 0 and 1.
+
+    >>> [scheduled("linear", 1.0, 0.0, p) for p in (0.0, 0.25, 1.0)]
+    [1.0, 0.75, 0.0]
+    """
+    progress = min(max(progress, 0.0), 1.0)
+    if schedule == "constant":
+        return start
+    if schedule == "exponential":
+        return start * math.pow(end / start, progress)
+    if schedule == "cosine":
+        progress = 0.5 - 0.5 * math.cos(math.pi * progress)
+    return start + (end - start) * progress

@@ -22,6 +22,9 @@ if TYPE_CHECKING:  # a report must not load torch: what trains is imported where
     from lpm.runs.config import AgentConfig, Algorithm
 
 Settings = Mapping[str, Any]
+PUBLISHED_MIXER: Settings = {"weight": 1.0, "scale": "bonus"}
+"""What published work on bonuses does, unless an experiment says otherwise: the bonus is divided by its own deviation, the
+task's reward is left as it is."""
 """Fields of a config that differ from its defaults; "preset" names a set of them to start from."""
 
 POINTS = 100  # of a curve
@@ -127,7 +130,7 @@ class TrainingExperiment(Experiment):
             env={**size.env, **variant.env},
             agent=agent_config(self.algo, size.agent),
             bonus_settings=configure(chosen.bonus, **{**size.bonus.get(chosen.bonus, {}), **chosen.fields, **fields}),
-            mixer=MixerConfig(**mixer),
+            mixer=MixerConfig(**{**PUBLISHED_MIXER, **mixer}),
         )
         tables = config.to_dict()
         settings = {**common, "fields": tables.pop("bonus"), "config": tables}
@@ -200,11 +203,11 @@ class TrainingExperiment(Experiment):
 
 
 def agent_config(algo: Algorithm, settings: Settings) -> AgentConfig:
-    """The config of a learner: a preset, the default one unless it is named, with these fields changed."""
+    """The config of a learner: a preset, "published" unless it is named, with these fields changed."""
     from lpm.runs.config import PRESETS
 
     fields = dict(settings)
-    preset = PRESETS[algo][fields.pop("preset", "default")]
+    preset = PRESETS[algo][fields.pop("preset", "published")]
     if "network" in fields:
         fields["network"] = replace(preset.network, **fields["network"])
     return replace(preset, **fields)
