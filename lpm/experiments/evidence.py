@@ -128,6 +128,8 @@ class Evidence:
     """Condition to label."""
     metrics: Mapping[str, str]
     """Metric to label, the main one first."""
+    families: Mapping[str, str] = field(default_factory=dict)
+    """Method to the family that its bonus's class names, for methods that the report does not know by name."""
     step_label: str = "environment steps"
     """Of the curves' x axis."""
     scores: tuple[Score, ...] = ()

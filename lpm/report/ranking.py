@@ -232,7 +232,7 @@ def in_focus(analysis: Analysis) -> list[str]:
         return sorted((m for m in found if found[m]), key=lambda m: sign * float(np.mean(found[m])))
 
     best = order(list(table.conditions))
-    rivals = [m for m in best if family_of(m) not in ("recommended", "progress", "floor")]
+    rivals = [m for m in best if family_of(m, analysis.evidence.families) not in ("recommended", "progress", "floor")]
     winners = [m for condition in table.conditions for m in order([condition])[:1]]
     wanted = [RECOMMENDED, *best[:1], PAPER, *winners, *rivals[:1], "none", *best, *methods]
     chosen = [m for m in dict.fromkeys(wanted) if m in methods][:MOST_IN_FOCUS]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from lpm.core.registry import lookup
 from lpm.experiments.evidence import Curve, Evidence, Score
 from lpm.experiments.methods import BASELINES
 from lpm.files import parse_json, read_regular
@@ -122,6 +123,7 @@ def _evidence(env_id: str, runs: Sequence[TrainRun]) -> Evidence:
         ),
         scale="",
         methods={method: _label(method, run.config.bonus) for run, method in zip(runs, names, strict=True)},
+        families={method: _family(run.config.bonus) for run, method in zip(runs, names, strict=True)},
         conditions={condition: condition for condition, _ in groups},
         metrics={metric: METRICS[metric][1] for metric in sorted(present, key=lambda metric: _place(metric, scores))},
         scores=tuple(scores),
@@ -149,8 +151,13 @@ def _place(metric: str, scores: Sequence[Score]) -> float:
 
 
 def _label(method: str, bonus: str) -> str:
-    """As a sentence can have it: "none leads" would say that nobody does."""
+    """As typed, but "none leads" would say that nobody does."""
     return method.replace("none", BASELINES["none"].label, 1) if bonus == "none" else method
+
+
+def _family(bonus: str) -> str:
+    """As the bonus's class says; that of another package is not imported to make a page."""
+    return "other" if ":" in bonus else lookup(bonus).bonus.family
 
 
 def _condition(config: RunConfig) -> str:

@@ -58,7 +58,7 @@ def card_page(card: Card, others: Sequence[Card], results: Sequence[Result]) -> 
     said = escape(words(card)).replace(" %", "\u00a0%")  # no line ends before the sign
     body = (
         f'<section id="card"><p class="eyebrow">{escape(eyebrow)}</p><p class="verdict">{said}</p>'
-        f'<div style="--own: var(--{family_of(card["bonus"])})">{_dots(card, others)}</div>{_settings(card)}</section>'
+        f'<div style="--own: var(--{family_of(card["bonus"], {card["bonus"]: card.get("family", "")})})">{_dots(card, others)}</div>{_settings(card)}</section>'
         f'<section id="baselines" class="experiment"><h2>Beside the baselines</h2>{_table(card, others)}</section>'
         f'<section id="families" class="experiment"><h2>World by world</h2>{_conditions(card)}</section>'
         f"{''.join(section(analysis, payload) for analysis in analyses)}"
