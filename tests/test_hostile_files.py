@@ -693,7 +693,7 @@ def test_no_module_of_the_library_unpickles_files() -> None:
     }
     assert found == {
         ("core/bonus.py", "torch.load"),  # of a bonus that is itself in a pickle, between processes
-        ("core/check.py", "torch.load"),  # of what it has just saved to memory
+        ("core/check/_rules.py", "torch.load"),  # of what it has just saved to memory
         ("sweeps/local.py", "pickle.load"),  # from the parent process
         ("sweeps/ray.py", "pickle.load"),  # from the driver
     }
