@@ -50,7 +50,15 @@ def page(analyses: Sequence[Analysis], warnings: Sequence[str] = ()) -> str:
     methods = [method for analysis in analyses for method in analysis.methods]
     noise = any("nois" in name for a in analyses for name in (*a.evidence.conditions.values(), a.evidence.name))
     title = TITLE if noise else OWN_TITLE
-    return document(title, LEAD if paper else OWN_LEAD, places, f"{first}{second}{sections}", payload, methods, own=families(analyses))
+    return document(
+        title,
+        LEAD if paper else OWN_LEAD,
+        places,
+        f"{first}{second}{sections}",
+        payload,
+        methods,
+        own=families(analyses),
+    )
 
 
 def document(

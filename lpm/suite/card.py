@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from lpm.core.registry import lookup
 from lpm.experiments.experiment import Method
+from lpm.report.families import family_of
 from lpm.runs.machine import machine
 from lpm.suite.axes import AXES, Estimate, Runs, counted, score
 from lpm.suite.jobs import METRICS
@@ -35,6 +37,7 @@ def make_card(name: str, method: Method, scale: str, own: Runs, random: Runs, or
         "label": method.label,
         "bonus": method.bonus,
         "fields": dict(method.fields),
+        "family": lookup(method.bonus).bonus.family,
         "policy": method.policy,
         "seeds": list(own.seeds),
         "reference_seeds": list(oracle.seeds),
@@ -59,6 +62,11 @@ def make_card(name: str, method: Method, scale: str, own: Runs, random: Runs, or
         "cost": _rounded(1 / (1 - float(np.mean(shares)))),
         "machine": machine(),
     }
+
+
+def family_of_card(card: Mapping[str, Any]) -> str:
+    """The family of the card's bonus, for colours."""
+    return family_of(card["bonus"], {card["bonus"]: card.get("family", "")})
 
 
 def summary(card: Mapping[str, Any]) -> list[tuple[str, str]]:
