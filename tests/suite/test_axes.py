@@ -124,7 +124,7 @@ def test_a_card_says_which_worlds_are_missing_and_what_is_lost(monkeypatch: pyte
     assert "loses part of it to noise action (67 %)" in said
     assert "Not run, and not in the total: Rooms, one-hot, Maze, pixels." in said
     assert card["cost"] == 2.0
-    assert "oracle avoids. After learning it pays for pure noise 25 %" in said
+    assert "oracle avoids. After learning, pure noise gets pure noise 25 %" in said
     assert "In the task it gets 75 % of the oracle's success." in said
     assert "smoke" not in said
 
@@ -132,7 +132,7 @@ def test_a_card_says_which_worlds_are_missing_and_what_is_lost(monkeypatch: pyte
 @pytest.mark.parametrize(
     ("focus", "task", "says"),
     [
-        (-0.03, -0.001, "spends as many steps on noise as random actions do. After learning it pays for"),
+        (-0.03, -0.001, "spends as many steps on noise as random actions do. After learning, pure noise gets"),
         (-0.3, 0.02, "spends more steps on noise than random actions do"),
         (1.4, 0.0, "avoids 100 % of the steps on noise that the oracle avoids"),
     ],
