@@ -90,7 +90,7 @@ class A2C(Agent):
         if c.normalise_advantage and len(advantage) > 1:
             advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
         returns, advantage = batch.here(returns), batch.here(advantage)
-        policy, values = self.policy.learn_from(batch.obs)
+        policy, values = self.policy(batch.obs)
         log_prob, entropies = self.policy.actions.log_prob(policy, batch.choice)
         policy_loss = -(log_prob * advantage).mean()
         value_loss = 0.5 * (values - returns).square().mean(0).sum()

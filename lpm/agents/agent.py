@@ -26,7 +26,6 @@ from lpm.core.monitor import BonusMonitor
 from lpm.core.registry import resolve_device
 from lpm.core.settings import Schedule, expect, expect_at_least, expect_schedule, scheduled
 from lpm.core.spaces import Spaces
-from lpm.nn.folded import FoldedConv2d
 from lpm.nn.inputs import in_chunks
 from lpm.state_tree import check_generator, check_like, check_optimizer
 
@@ -150,9 +149,7 @@ class Agent:
         self.generator = torch.Generator().manual_seed(agent_seed)
         self.policy = ActorCritic(self.spaces, config.network, config.value_heads, self.generator).to(self.device)
         encoder = self.policy.encoder
-        folded = encoder is not None and isinstance(encoder.body[0], FoldedConv2d)  # lays images out by itself
         self.channels_last = encoder is not None and self.device.type == "cpu" and not self.spaces.channels_last
-        self.channels_last &= not folded
         if self.device.type == "cpu" and encoder is not None:
             self.policy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._parts = self.policy.parts() if self.clips_parts else [list(self.policy.parameters())]

@@ -158,7 +158,7 @@ class PPO(Agent):
         self, obs: Tensor, choice: Tensor, old_log_prob: Tensor, advantage: Tensor, returns: Tensor, old_values: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         c = self.config
-        policy, values = self.policy.learn_from(obs)
+        policy, values = self.policy(obs)
         log_prob, entropy = self.policy.actions.log_prob(policy, choice)
         log_ratio = log_prob - old_log_prob
         ratio = log_ratio.exp()
