@@ -60,7 +60,7 @@ class Group:
     (torch.Size([2, 3]), (True, False))
     """
 
-    def __init__(self, rank: int = 0, size: int = 1, why: Callable[[], str | None] = lambda: None) -> None:
+    def __init__(self, rank: int = 0, size: int = 1, why: Callable[[], str | None] | None = None) -> None:
         self.rank, self.size = rank, size
         self._why = why
         # None is the default group: held nowhere else, it is closed when torch destroys it
@@ -68,7 +68,7 @@ class Group:
         self._cpu: Any = dist.new_group(backend="gloo") if size > 1 and beside else None
 
     @classmethod
-    def of_torch(cls, why: Callable[[], str | None] = lambda: None) -> Group:
+    def of_torch(cls, why: Callable[[], str | None] | None = None) -> Group:
         """All processes that torch.distributed knows."""
         return cls(dist.get_rank(), dist.get_world_size(), why)
 
@@ -188,7 +188,7 @@ class Group:
         try:
             operation()
         except RuntimeError as error:
-            raise WorkerLost(self._why() or _lost(str(error))) from error
+            raise WorkerLost((self._why and self._why()) or _lost(str(error))) from error
 
 
 ALONE = Group()
