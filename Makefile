@@ -34,6 +34,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/line_budget.py
 
 test: lint
 	$(BIN)/python -m pytest --cov --cov-report=term

@@ -54,6 +54,7 @@ def drop(scores: Sequence[Score]) -> tuple[Score, ...]:
 
 EXPERIMENT = TrainingExperiment(
     name="ablation",
+    not_ranked="compares settings of one method",
     title="Ablation: what each part of LPM contributes",
     place="Section 3, Theorem 2",
     about=(

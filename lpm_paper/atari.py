@@ -6,8 +6,8 @@ it to 0); there it is 0.1 after normalisation for every method, beside the uncli
 The desk and long sizes are for one core: 42 × 42 pixels, the four 3 × 3 convolutions of 32 that ICM has for them in
 policy and bonuses alike, 16 environments. Decided once, for all methods: the game's reward clipped to ±1 plus the
 normalised bonus at weight 1 (RND: 2 and 1), because the paper scores games, and because unclipped points, tens at a
-time, drown any normalised bonus; scores are the unclipped ones. The conditions "…-bonus" pay the bonus alone: nothing
-but the bonus then decides whether the agent watches the photographs.
+time, drown any normalised bonus; scores are the unclipped ones. In the conditions "…-bonus" the bonus is the only
+reward: nothing else decides whether the agent watches the photographs.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The paper shows success rates over 5 seeds without agent or budget. Decided once, for all methods: PPO with the
 library's settings, 16 environments, 600,000 steps (PPO alone goes from 2 % to 100 % success within them; after
-100,000 nobody has learnt anything), bonus weight 0.1 after normalisation. The task pays at most 1, once, at the end;
-a normalised bonus of weight 1 at each of a hundred steps would drown it for every method alike.
+100,000 nobody has learnt anything), bonus weight 0.1 after normalisation. The task's reward is at most 1,
+once, at the end; a normalised bonus of weight 1 at each of a hundred steps would drown it for every method alike.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 World, agent and budget are the maze's. Trained features come from another bonus (a model of the next frame, inverse
 dynamics, temporal distances) that learns from the first 1,024 steps and is then frozen: features that went on changing
-would not fit the rows that LGN remembers. Until then LGN on random features pays. "Random, begun anew" is the same
-change without a lesson.
+would not fit the rows that LGN remembers. Until then the reward is that of LGN on random features.
+"Random, begun anew" is the same change without a lesson.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ DESK, SMOKE = maze.EXPERIMENT.sizes["desk"], maze.EXPERIMENT.sizes["smoke"]
 EXPERIMENT = replace(
     maze.EXPERIMENT,
     name="lgn-features",
+    not_ranked="compares settings of one method",
     title="LGN: what its features contribute, in the maze",
     place="beyond the paper",
     about=(

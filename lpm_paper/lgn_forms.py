@@ -135,7 +135,7 @@ class TrainedConfig(LGNConfig):
     """The bonus whose encoder is taken: of a model of the next frame, of inverse dynamics, of temporal distances.
     "none": a random encoder; LGN begins anew all the same."""
     lesson: int = 1024
-    """Transitions that the teacher learns from; LGN on random features pays for them."""
+    """Transitions that the teacher learns from; LGN on random features rewards them."""
     passes: int = 16
     """Passes of the teacher over them, in minibatches of 64."""
 
@@ -150,7 +150,7 @@ class TrainedConfig(LGNConfig):
 class LGNOnTrainedFeatures(LGN):
     """LGN on the features of an encoder that another bonus has trained on the first steps, frozen from then on.
 
-    Until it can pay, an LGN on random features does: with no reward at all for a tenth of the maze's budget,
+    Until it has a reward, an LGN on random features gives it: with no reward at all for a tenth of the maze's budget,
     standardised advantages are pure noise, and the policy collapses onto one action.
     """
 

@@ -54,6 +54,7 @@ NOISE = {
 
 EXPERIMENT = TrainingExperiment(
     name="lgn-parts",
+    not_ranked="compares settings of one method",
     title="LGN: what each part contributes",
     place="beyond the paper",
     about=(

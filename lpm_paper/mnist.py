@@ -17,11 +17,11 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 from lpm import data
-from lpm.data.noisy_mnist import Batch, Kind, NoisyMNIST
 from lpm.experiments.evidence import Claim, Curve, Evidence, PaperNumber, Score
 from lpm.experiments.experiment import Experiment, Method
 from lpm.sweeps import Result, Tick
 from lpm.versions import versions
+from lpm_paper.noisy_mnist import Batch, Kind, NoisyMNIST
 
 if TYPE_CHECKING:
     from lpm.core.bonus import IntrinsicReward
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 BATCH = 32
 
 
-# The paper's networks and budget with the library's three changes: g fitted before it pays, g without an average
+# The paper's networks and budget with the library's three changes: no reward before g is fitted, g without an average
 # residual on the queue, and a queue of one batch.
 _LPM = {"variant": "paper-mnist", "buffer_size": 19_200, "gate_fitted": True, "affine": True, "queue_size": BATCH}
 _ANCHORED = {"variant": "mnist", "buffer_size": 19_200, "gate_fitted": True, "queue_size": BATCH}
@@ -101,7 +101,9 @@ def run(
     diverged = {}
     for update in range(settings["updates"] + 1):
         if update % settings["eval_every"] == 0:
-            row = {f"{p}_{k}": _paid(bonus, fresh[p], k, settings["eval_transitions"]) for p in POOLS for k in KINDS}
+            row = {
+                f"{p}_{k}": _mean_bonus(bonus, fresh[p], k, settings["eval_transitions"]) for p in POOLS for k in KINDS
+            }
             bad = [f"bonus ({name}) is {value}" for name, value in row.items() if not math.isfinite(value)]
             if bad:  # the same settings end like this again: a result like any other
                 diverged = {"diverged": f"{bad[0]} at update {update}"}
@@ -123,7 +125,7 @@ def run(
     }
 
 
-def _paid(bonus: IntrinsicReward, source: NoisyMNIST, kind: Kind, transitions: int) -> float:
+def _mean_bonus(bonus: IntrinsicReward, source: NoisyMNIST, kind: Kind, transitions: int) -> float:
     """The mean bonus of new transitions, in blocks of one batch: what the next 32 of them would get."""
     batches = range(math.ceil(transitions / BATCH))
     return float(np.mean([bonus.score(_block(source.sample(BATCH, kind))).mean().item() for _ in batches]))
@@ -167,8 +169,8 @@ def scores_of(steps: Sequence[int], values: Sequence[float], never: int) -> dict
     {'settled': 20.0, 'first': 2.0, 'last': 0.05}
     """
     settled = settling_step(steps, values)
-    paid = {"first": next((value for value in values if value), 0.0), "last": values[-1]} if values else {}
-    return {"settled": float(never if settled is None else settled), **paid}
+    ends = {"first": next((value for value in values if value), 0.0), "last": values[-1]} if values else {}
+    return {"settled": float(never if settled is None else settled), **ends}
 
 
 class NoisyMNISTExperiment(Experiment):
@@ -242,6 +244,7 @@ class NoisyMNISTExperiment(Experiment):
 
 EXPERIMENT = NoisyMNISTExperiment(
     name="mnist",
+    not_ranked="measures bonuses, not agents",
     title="Noisy MNIST: does the bonus fall for noise?",
     place=FIGURE,
     about=(

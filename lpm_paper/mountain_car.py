@@ -5,7 +5,7 @@ learning rate (a decaying one would fade exploration out by itself), 8 environme
 what a good explorer needs to see nine tenths of the bins, so that both slow and fast methods can be told apart. The
 policy's observations are scaled by the densest half of their values: half of what an untrained agent sees is noise on
 [-1, 1], and divided by the standard deviation of that, a velocity within ±0.07 is next to nothing. With it a policy
-cannot tell how fast the car is: even a bonus that counts visits to the true bins and pays nothing for noise then
+cannot tell how fast the car is: even a bonus that counts visits to the true bins and gives noise nothing then
 reaches 61 of 100 (3 seeds), and 85 with the robust scale (6 seeds).
 """
 

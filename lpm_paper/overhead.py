@@ -136,6 +136,7 @@ class OverheadExperiment(Experiment):
 
 EXPERIMENT = OverheadExperiment(
     name="overhead",
+    not_ranked="measures time",
     title="Overhead: what each bonus costs beside PPO alone",
     place=PLACE,
     about=(

@@ -43,7 +43,7 @@ from lpm.report.export import drawings, markdown_scores
 from lpm.report.families import RECOMMENDED, REFERENCES, looks
 from lpm.report.figures import encoded
 from lpm.report.pages import write_pages
-from lpm.report.statistics import Summary
+from lpm.report.seed_statistics import Summary
 from lpm.report.text import markdown_table, plus_minus, slug, with_interval
 from lpm.suite import two_arms
 from lpm.suite.axes import AXES, counted
@@ -184,7 +184,7 @@ def fuzz_table(report: str) -> str:
 
 
 def two_arms_table(folder: str) -> str:
-    """What each bonus paid for a learnable and for a noisy transition, from `lpm bonuses --noise-table`."""
+    """The bonus of a learnable and of a noisy transition, from `lpm bonuses --noise-table`."""
     files = sorted((ROOT / folder).glob("*/seed_*.json"))
     curves = [two_arms.ArmCurves(**json.loads(file.read_text(encoding="utf-8"))["curves"]) for file in files]
     return markdown_table(two_arms.HEADER, two_arms.table_rows(two_arms.summarise(curves)))

@@ -28,7 +28,7 @@ from lpm import state_file
 from lpm.adapters.gymnasium import IntrinsicVectorReward
 from lpm.agents import PPOConfig
 from lpm.cli import main
-from lpm.data.files import read_content
+from lpm.data.download import read_content
 from lpm.data.images import DataError
 from lpm.envs.noise_sources import folder_images
 from lpm.files import open_regular, parse_json, read_regular
@@ -603,7 +603,7 @@ def test_report_on_a_strangers_runs(tmp_path: Path, run: Path, capsys: pytest.Ca
 def searched(out: Path, trials: int) -> list[Any]:
     pytest.importorskip("optuna")
     from lpm.sweeps.fields import parse_field
-    from lpm.sweeps.tune import search
+    from lpm.sweeps.search import search
 
     return search(
         out, [parse_field("lr=0.001:0.1")], {}, lambda ts: [t.fields["lr"] for t in ts], trials=trials, batch=1, seed=0
@@ -739,7 +739,7 @@ def test_no_module_of_the_library_unpickles_files() -> None:
     }
     assert found == {
         ("core/bonus.py", "torch.load"),  # of a bonus that is itself in a pickle, between processes
-        ("core/check.py", "torch.load"),  # of what it has just saved to memory
+        ("core/check/_rules.py", "torch.load"),  # of what it has just saved to memory
         ("sweeps/local.py", "pickle.load"),  # from the parent process
         ("sweeps/ray.py", "pickle.load"),  # from the driver
     }

@@ -141,7 +141,7 @@ class Collector:
         saw_noise = False
         clock = perf_counter()
         with torch.inference_mode():
-            act, spread = policy.for_acting(self.num_envs), policy.spread()
+            act, spread = policy.for_acting(), policy.spread()
             if spread is not None:  # the same for all states: nothing to put together at every step
                 parameters[..., actions.width :] = spread
                 spread = spread.exp().expand(self.num_envs, -1)

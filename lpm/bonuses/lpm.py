@@ -280,6 +280,9 @@ class AlgorithmOne(LearningProgress):
 class LPM(AlgorithmOne):
     """Learning progress: the error of f before its last update, as predicted by g, minus the error now."""
 
+    label = "LPM"
+    family = "progress"
+    use = "The paper's learning progress: last error minus what it was expected to be."
     Config = LPMConfig
     config: LPMConfig
     distributed = True

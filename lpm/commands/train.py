@@ -179,8 +179,8 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
         "seed": option(int, "Seed of everything random.", base.seed),
         "wrap": option(
             Wrap,
-            "How observations become one array: auto (only if needed; MiniGrid's codes one-hot, ALE's games as usual)"
-            ", flatten (one-hot for discrete values), image (the picture of a dictionary), none.",
+            "How observations become one array: auto (only where needed; MiniGrid's codes one-hot, ALE's games "
+            "preprocessed), flatten (one-hot for discrete values), image (the picture of a dictionary), none.",
             base.wrap,
         ),
         "device": option(str, "Where networks live: auto, cpu, cuda, mps.", base.device),

@@ -16,20 +16,20 @@ import tyro
 
 from lpm.commands.preflight import preflight
 from lpm.commands.terminal import continued, parse, print_table, terminal
-from lpm.core.hints import check_types
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, lookup
+from lpm.core.settings import check_types
 from lpm.envs.outside import find_spec
 from lpm.experiments.experiment import Experiment, expect_known, load_experiment
 from lpm.experiments.methods import parse_method
 from lpm.experiments.own import Budget, OwnEnvironment
 from lpm.files import expect_own, to_toml, write_atomic
-from lpm.report.statistics import Summary, summarise
+from lpm.report.seed_statistics import Summary, summarise
 from lpm.runs.config import PRESETS, RunConfig
 from lpm.sweeps import Job, Result, run_jobs, shared_workers
 from lpm.sweeps.fields import Field, parse_field
-from lpm.sweeps.local import WorkerPool
-from lpm.sweeps.tune import Trial, search
+from lpm.sweeps.local_workers import WorkerPool
+from lpm.sweeps.search import Trial, search
 
 MIXER = "mixer."
 """Before fields of the mixer."""

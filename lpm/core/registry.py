@@ -13,7 +13,7 @@ import torch
 
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.group import ALONE, Group
-from lpm.core.hints import check_types
+from lpm.core.settings import check_types
 from lpm.core.spaces import Spaces
 from lpm.suggest import suggest
 
@@ -32,13 +32,15 @@ class Entry:
     """The class."""
     defaults: dict[str, Any] = field(default_factory=dict)
     """Config fields that this name sets differently from the class."""
+    label: str = ""
+    """The name in tables and legends."""
 
 
 _ENTRIES: dict[str, Entry] = {}
 
 
-def register(name: str, **defaults: Any) -> Callable[[B], B]:
-    """Class decorator: make a bonus available as `make(name, ...)`, with config defaults of its own if given.
+def register(name: str, *, label: str | None = None, **defaults: Any) -> Callable[[B], B]:
+    """Class decorator: make a bonus available as `make(name, ...)`, perhaps with its own label and config defaults.
 
     Packages that should be found without being imported declare an entry point instead, in `pyproject.toml`:
 
@@ -55,7 +57,7 @@ def register(name: str, **defaults: Any) -> Callable[[B], B]:
         # the same class again is fine: modules are reloaded, notebook cells run twice
         if known is not None and _address(known.bonus) != _address(bonus):
             raise ValueError(f"register({name!r}) for {_address(bonus)}: the name is taken by {_address(known.bonus)}")
-        _ENTRIES[name] = Entry(name, bonus, defaults)
+        _ENTRIES[name] = Entry(name, bonus, defaults, label or vars(bonus).get("label") or name)
         return bonus
 
     return decorate

@@ -70,6 +70,8 @@ class Experiment:
     """Metrics of which less is better."""
     unranked: tuple[str, ...] = ()
     """Metrics of which neither more nor less is better."""
+    not_ranked: str = ""
+    """Why the experiment does not say how well a method explores, in words; empty if it does."""
 
     # ---- what a subclass says -----------------------------------------------------------------------------
     @property
@@ -187,6 +189,7 @@ class Experiment:
                 "versions": results[0]["versions"],
                 "lower_is_better": self.lower_is_better,
                 "unranked": self.unranked,
+                "not_ranked": self.not_ranked,
                 "unfinished": self.unfinished(results),
                 "seconds": _median_seconds(results),
                 "warnings": (*unknown_runs(results, self), *divergences(results)),

@@ -22,10 +22,10 @@ if TYPE_CHECKING:  # a report must not load torch: what trains is imported where
     from lpm.runs.config import AgentConfig, Algorithm
 
 Settings = Mapping[str, Any]
-PUBLISHED_MIXER: Settings = {"weight": 1.0, "scale": "bonus"}
-"""What published work on bonuses does, unless an experiment says otherwise: the bonus is divided by its own deviation, the
-task's reward is left as it is."""
 """Fields of a config that differ from its defaults; "preset" names a set of them to start from."""
+PUBLISHED_MIXER: Settings = {"weight": 1.0, "scale": "bonus"}
+"""What published work on bonuses does, unless an experiment says otherwise: the bonus is divided by its own deviation,
+the task's reward is left as it is."""
 
 POINTS = 100  # of a curve
 CHECKPOINT_SECONDS = 120.0

@@ -17,7 +17,7 @@ CLAIM_VERDICTS = {
     "undecided": "are undecided",
     "not run": "were not run",
 }
-"""In the order in which they are told, each with what is said of several claims."""
+"""In the order of summaries, each with its words for several claims."""
 NUMBER_VERDICTS = ("reproduced", "not reproduced", "undecided", "not compared")
 
 

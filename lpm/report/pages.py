@@ -13,7 +13,7 @@ from lpm.experiments.experiment import Experiment, load_experiment
 from lpm.experiments.methods import parse_method
 from lpm.report.analysis import Analysis, analyse
 from lpm.report.html import write_page
-from lpm.report.results import UNUSABLE, Group, Run, read_results
+from lpm.report.results import UNUSABLE, Run, RunGroup, read_results
 from lpm.sweeps import Result
 
 
@@ -82,7 +82,7 @@ def _of_train_runs(folders: Sequence[Path], warnings: list[str]) -> list[Evidenc
     return train_evidence(find_train_runs(folders, warnings))
 
 
-def _evidence(group: Group) -> Evidence:
+def _evidence(group: RunGroup) -> Evidence:
     if not group.runs:
         raise ValueError("no run is left")
     experiment = load_experiment(group.experiment)
@@ -109,7 +109,7 @@ def _names_its_bonus(settings: Mapping[str, Any]) -> bool:
         return False
 
 
-def _usable_alone(group: Group, experiment: Experiment) -> list[Run]:
+def _usable_alone(group: RunGroup, experiment: Experiment) -> list[Run]:
     """The runs that can be shown by themselves; a warning names each of the others."""
     usable = []
     for run in group.runs:

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from lpm.agents import a2c, ppo
 from lpm.agents.agent import POLICIES, PolicyKind
-from lpm.core.hints import UNIONS, check_type
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, lookup
+from lpm.core.settings import UNIONS, check_type
 from lpm.envs.outside import WRAPS, Wrap
 from lpm.files import to_toml
 from lpm.suggest import suggest

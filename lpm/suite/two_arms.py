@@ -1,4 +1,4 @@
-"""Two arms, one of them a TV: what every bonus pays for a transition that can be learnt and for one that cannot.
+"""Two arms, one of them a TV: the bonus of a transition that can be learnt and of one that cannot.
 
 From one fixed state, action 0 always leads to the same observation and action 1 to Gaussian noise. Every step is an
 episode of its own, so the noisy transition is the same one for ever. Same budget and seeds for all methods.
@@ -23,7 +23,7 @@ from lpm.sweeps import Result, Tick
 
 DIM, ENVS, STEPS = 8, 16, 16
 SIGMA = 0.5
-NEGLIGIBLE = 1e-5  # of the pay for something new: a first pay that is no measure for a later one
+NEGLIGIBLE = 1e-5  # of the reward for something new: a first reward that is no measure for a later one
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class ArmCurves:
     noise: list[float]
     """Action 1: N(0, 0.25) in every one of 8 dimensions."""
     unseen: float
-    """What the bonus pays in the end if action 0 leads where it never led before."""
+    """The final bonus where action 0 leads to a successor that it never had before."""
 
 
 def run(method: str, seed: int, updates: int = 100, tick: Tick | None = None, **fields: Any) -> ArmCurves:
-    """Train a bonus on both arms and record what it pays before every update; `fields` are those of its config."""
+    """Train a bonus on both arms and record its rewards before every update; `fields` are those of its config."""
     generator = torch.Generator().manual_seed(seed)
     spaces = Spaces(Box(-np.inf, np.inf, (DIM,)), Discrete(2))
     bonus = make(method, spaces, num_envs=ENVS, rollout_steps=STEPS, seed=seed, **fields)
@@ -89,18 +89,18 @@ def _transitions(start: torch.Tensor, action: torch.Tensor, successor: torch.Ten
     )
 
 
-def first_pay(curve: Sequence[float]) -> float:
+def first_reward(curve: Sequence[float]) -> float:
     """The first bonus that is not 0."""
     return next((value for value in curve if value != 0), 0.0)
 
 
-def still_paid(final: float, starts: Iterable[float], unseen: float) -> float:
-    """What noise is paid in the end, as a share of what the bonus pays for news; nan if it never pays.
+def noise_share(final: float, starts: Iterable[float], unseen: float) -> float:
+    """The final reward of noise as a share of the reward of something new; nan if the bonus is always 0.
 
-    News is the larger first pay of the two arms. A bonus that finds nothing in them to pay for starts with next to
-    nothing: then it is the pay for an outcome that was never seen.
+    Something new is the larger first reward of the two arms. A bonus that starts with next to nothing on both is
+    measured against its reward for an outcome that was never seen.
 
-    >>> still_paid(0.5, (2.0, -1.0), 10.0), still_paid(0.5, (0.0, 1e-9), 10.0)
+    >>> noise_share(0.5, (2.0, -1.0), 10.0), noise_share(0.5, (0.0, 1e-9), 10.0)
     (0.25, 0.05)
     """
     first = max(abs(start) for start in starts)
@@ -118,9 +118,9 @@ class ArmRow:
     final: tuple[float, float]
     """Mean of the last ten updates on each."""
     unseen: float
-    """What is paid in the end for an outcome of action 0 that was never seen."""
+    """The final reward of an outcome of action 0 that was never seen."""
     share: float
-    """`still_paid`."""
+    """`noise_share`."""
 
 
 def summarise(curves: Iterable[ArmCurves]) -> list[ArmRow]:
@@ -133,10 +133,10 @@ def summarise(curves: Iterable[ArmCurves]) -> list[ArmRow]:
         starts, finals = [], []
         for arm in ("learnable", "noise"):
             values = [getattr(run, arm) for run in runs]
-            starts.append(float(np.mean([first_pay(curve) for curve in values])))
+            starts.append(float(np.mean([first_reward(curve) for curve in values])))
             finals.append(float(np.mean([curve[-10:] for curve in values])))
         unseen = float(np.mean([run.unseen for run in runs]))
-        share = still_paid(finals[1], starts, unseen)
+        share = noise_share(finals[1], starts, unseen)
         rows.append(ArmRow(method, (starts[0], starts[1]), (finals[0], finals[1]), unseen, share))
     return rows
 

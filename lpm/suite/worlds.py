@@ -43,7 +43,7 @@ class World:
 
 
 def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
-    """What a run is scored by: cells, steps on noise, success in the last third of it, how first visits are paid."""
+    """What a run is scored by: cells, steps on noise, late success, share of the bonus on first visits."""
     late = {"success": curves.get("success", [])[-(len(curves["step"]) // 3 or 1) :]}
     means = {**average(curves, "noise_share"), **average(late, "success"), **average(curves, "first_visits")}
     return {"cells": float(np.count_nonzero(visits)), "noise_share": 0.0, "success": 0.0, **means}
@@ -114,9 +114,9 @@ def _world(
     return World(label, experiment, watched, metric)
 
 
-CAR_AGENT = {"preset": "noisy"}
-ROOMS_AGENT = {"preset": "noisy", "num_envs": 16, "rollout_steps": 128}
-MAZE_AGENT = {"preset": "noisy", "num_envs": 16, "rollout_steps": 32, "epochs": 2}
+CAR_AGENT = {"preset": "published-noisy"}
+ROOMS_AGENT = {"preset": "published-noisy", "num_envs": 16, "rollout_steps": 128}
+MAZE_AGENT = {"preset": "published-noisy", "num_envs": 16, "rollout_steps": 32, "epochs": 2}
 ROOMS = {"num_rooms": 6, "max_episode_steps": 400}
 
 

@@ -30,8 +30,8 @@ on from there by itself, and first ticks what it found done.
 """
 
 
-class Watch(Protocol):
-    """Whom a backend tells what happens; jobs are meant by their place in the list given to the backend."""
+class Events(Protocol):
+    """Callbacks of a backend; a job is meant by its index in the list given to the backend."""
 
     def started(self, index: int) -> None:
         """An attempt at a job has begun."""
@@ -49,7 +49,7 @@ class Watch(Protocol):
         """A job has no result and is not tried again."""
 
     def waiting(self) -> None:
-        """Nothing new; said now and then so that clocks go on."""
+        """Nothing new; called now and then so that clocks go on."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Bonuses for the stream that need no network: each is what its method would pay with perfect estimates.
+"""Bonuses for the stream that need no network: each is its method's reward under perfect estimates.
 
 They read the exact learner and, where the name says so, the truth. Their correlation with information gain is
 therefore a property of the *idea*, free of any optimiser; networks can only be plugged in beside them.

@@ -1,4 +1,4 @@
-"""What LPM pays: for pure Gaussian noise, in closed form, and for one cell of a table with a literal FIFO queue."""
+"""Rewards of LPM: for pure Gaussian noise, in closed form, and for one cell of a table with a literal FIFO queue."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def bias_payout(dim: int, noncentrality: float) -> float:
 
     The biased error is sigma^2/D times a noncentral chi-square with lambda = D b^2 / sigma^2 (b^2 the mean square
     bias), a Poisson mixture of central ones: the difference is E[psi(D/2 + J)] - psi(D/2), J ~ Poisson(lambda/2).
-    This is the total LPM pays while f learns the mean of a noisy transition.
+    This is LPM's total reward while f learns the mean of a noisy transition.
     """
     if noncentrality < 0.0:
         raise ValueError(f"noncentrality must be non-negative, got {noncentrality}")

@@ -14,7 +14,7 @@ from lpm.experiments.evidence import Score
 from lpm.experiments.experiment import load_experiment
 from lpm.experiments.methods import method_name, parse_method
 from lpm.experiments.training import TrainingExperiment, run_training, visits_of
-from lpm.report.statistics import bootstrap_interval
+from lpm.report.seed_statistics import bootstrap_interval
 from lpm.sweeps import Result
 from lpm_paper import PAPER, atari, lgn_parts, mountain_car
 

@@ -21,7 +21,7 @@ from lpm.experiments.experiment import Method
 from lpm.lock import exclusive
 from lpm.sweeps import BusyError, Job, Result
 from lpm.sweeps.fields import parse_field
-from lpm.sweeps.tune import Trial, search
+from lpm.sweeps.search import Trial, search
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,7 @@ from lpm_paper.theory.check_all import results_page
 from lpm_paper.theory.result import CheckResult, Section
 from lpm_paper.theory.stream import Correlation
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_quick_run_writes_everything_and_every_check_holds(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from lpm.sweeps.job import Function, Job, Watch, attempt, keep_freed_memory, one_thread
+from lpm.sweeps.job import Events, Function, Job, attempt, keep_freed_memory, one_thread
 
 POLL_SECONDS = 0.5
 STOP_SECONDS = 3.0
@@ -54,7 +54,7 @@ class WorkerPool:
             worker.link.close()
 
 
-def run_local(jobs: Sequence[Job], function: Function, pool: WorkerPool, retries: int, watch: Watch) -> None:
+def run_local(jobs: Sequence[Job], function: Function, pool: WorkerPool, retries: int, events: Events) -> None:
     """Run all jobs. If that ends early, the workers that are not idle are stopped with it."""
     queue = deque(range(len(jobs)))
     tries = [0] * len(jobs)
@@ -67,9 +67,9 @@ def run_local(jobs: Sequence[Job], function: Function, pool: WorkerPool, retries
                 if queue and worker.index is None:
                     index = queue.popleft()
                     tries[index] += 1
-                    watch.started(index)
+                    events.started(index)
                     worker.give(index, pickle.dumps((jobs[index], function)))
-            _listen(members, watch)
+            _listen(members, events)
             for worker in [w for w in members if w.dead]:
                 members.remove(worker)
                 worker.link.close()
@@ -78,24 +78,24 @@ def run_local(jobs: Sequence[Job], function: Function, pool: WorkerPool, retries
                 reason = f"its process died ({worker.cause})"
                 if tries[lost] <= retries:
                     queue.appendleft(lost)
-                    watch.died(lost, reason)
+                    events.died(lost, reason)
                 else:
-                    watch.failed(lost, f"{reason}, {tries[lost]} times")
+                    events.failed(lost, f"{reason}, {tries[lost]} times")
     finally:
         if any(worker.index is not None for worker in members):
             pool.stop()
 
 
-def _listen(members: Sequence[_Worker], watch: Watch) -> None:
+def _listen(members: Sequence[_Worker], events: Events) -> None:
     """Hand on what the workers report, waiting for it a while."""
     links = [worker.link for worker in members]
     ready = wait([*links, *(worker.process.sentinel for worker in members)], POLL_SECONDS)
-    watch.waiting()
+    events.waiting()
     for worker in members:
         # asked before reading: what a worker that is dead by now has sent is then all there to be read
         gone = not worker.process.is_alive()
         if worker.link in ready or gone:
-            worker.read(watch)
+            worker.read(events)
         worker.dead = worker.dead or gone
 
 
@@ -129,7 +129,7 @@ class _Worker:
         except OSError:
             self.dead = True
 
-    def read(self, watch: Watch) -> None:
+    def read(self, events: Events) -> None:
         try:
             while self.link.poll():
                 kind, *values = self.link.recv()
@@ -138,7 +138,7 @@ class _Worker:
                 index = self.index
                 if kind != "ticked":
                     self.index = None
-                getattr(watch, kind)(index, *values)
+                getattr(events, kind)(index, *values)
         except (EOFError, OSError):
             self.dead = True
 

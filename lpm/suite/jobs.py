@@ -35,7 +35,7 @@ def conditions(scale: str) -> list[Cell]:
 def check(name: str, method: Method) -> None:
     """Hold the bonus against the contract before anything is run; a ValueError names the rule that it breaks.
 
-    A bonus or a field that does not exist breaks no rule, and is said so in words of its own.
+    A bonus or a field that does not exist breaks no rule, and has an error message of its own.
     """
     configure(method.bonus, **method.fields)
     try:
@@ -79,7 +79,7 @@ def measured(results: Sequence[Result], scale: str) -> Runs:
     for result in results:
         settings = result["settings"]
         if settings["experiment"] == ARMS:
-            arms[settings["seed"]] = still_paid(result["curves"])
+            arms[settings["seed"]] = noise_reward(result["curves"])
             continue
         world = settings["experiment"].removeprefix("suite-")
         numbers = {"first_visits": np.nan, **WORLDS[world].experiment.scored(result)}
@@ -104,8 +104,8 @@ def measured(results: Sequence[Result], scale: str) -> Runs:
     return Runs(seeds, cells, np.array([arms[seed] for seed in seeds] if set(seeds) <= set(arms) else []))
 
 
-def still_paid(curves: Mapping[str, Any]) -> float:
-    """`two_arms.still_paid` of a seed, from 0 to 1: who never pays, or punishes noise, pays nothing for it."""
-    starts = [two_arms.first_pay(curves[arm]) for arm in ("learnable", "noise")]
-    share = two_arms.still_paid(float(np.mean(curves["noise"][-10:])), starts, curves["unseen"])
+def noise_reward(curves: Mapping[str, Any]) -> float:
+    """`two_arms.noise_share` of a seed, clipped to 0..1; 0 if the bonus is never above 0, or negative on noise."""
+    starts = [two_arms.first_reward(curves[arm]) for arm in ("learnable", "noise")]
+    share = two_arms.noise_share(float(np.mean(curves["noise"][-10:])), starts, curves["unseen"])
     return float(np.clip(np.nan_to_num(share), 0, 1))

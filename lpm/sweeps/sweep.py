@@ -12,9 +12,9 @@ from rich.markup import escape
 
 from lpm.lock import exclusive
 from lpm.sweeps.job import Function, Job, Result, clean, finish, load_result
-from lpm.sweeps.local import WorkerPool, run_local
+from lpm.sweeps.local_workers import WorkerPool, run_local
 from lpm.sweeps.progress import Bar, WorkDone
-from lpm.sweeps.ray import connection, run_ray
+from lpm.sweeps.ray_workers import connection, run_ray
 
 LOCK = ".sweep.lock"
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.check_case import ENVS, STEPS, Case, ending, random_block, with_rows
+from lpm.core.check._case import ENVS, STEPS, Case, ending, random_block, with_rows
 from lpm.core.transitions import Transitions
 
 LARGE = 1e12  # its square is still a float32
@@ -183,7 +183,7 @@ def _bytes(bonus: IntrinsicReward) -> int:
         return stream.tell()
 
 
-MORE_RULES: dict[str, Callable[[Case], None]] = {
+RULES: dict[str, Callable[[Case], None]] = {
     "the number of environments sets no scale": _no_number_of_environments,
     "every transition is learnt from": _everything_is_learnt_from,
     "an end of an episode is an end for either reason": _ends_of_episodes,
