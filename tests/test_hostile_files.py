@@ -11,6 +11,7 @@ import random
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -491,6 +492,13 @@ def test_looking_at_a_run_imports_nothing(
         ("num_envs = 2", 'num_envs = "2"'),
         ('activation = "tanh"', 'activation = "thin"'),
         ("hidden = [", 'hidden = ["8", '),
+        ("threads = 1", "threads = 100000"),
+        ("steps = 64", f"steps = {10**400}"),
+        ("seed = 0", f"seed = {10**30}"),
+        ("log_every = 0", f"log_every = {10**30}"),
+        ("rollout_steps = ", "rollout_steps = 1000000000000"),
+        ("batch_size = ", "batch_size = 1000000000000"),
+        ("num_envs = 2", "num_envs = 99999999"),
     ],
 )
 def test_a_config_has_values_of_its_types(old: str, new: str, tmp_path: Path, run: Path) -> None:
@@ -522,6 +530,44 @@ def test_watch_on_a_strangers_run(attack: str, tmp_path: Path, run: Path, capsys
         path.write_bytes(path.read_bytes()[:-1])
     assert main(["watch", str(out), "--steps", "2"]) == 1
     assert "lpm watch: " in capsys.readouterr().err
+
+
+BAD_PROGRESS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "negative steps": lambda state: state["agent"]["collector"]["counters"].__setitem__(0, -64),
+    "a fraction of an episode": lambda state: state["agent"]["collector"]["counters"].__setitem__(1, 0.5),
+    "text as returns": lambda state: state["agent"]["collector"].update(recent=[["much", 3.0]]),
+    "a return alone": lambda state: state["agent"]["collector"].update(recent=[[1.0]]),
+    "NaN returns": lambda state: state["agent"]["collector"].update(recent=[[float("nan"), 3.0]]),
+    "NaN in a running episode": lambda state: state["agent"]["collector"]["returns"].fill(np.nan),
+    "negative visits": lambda state: state["agent"]["collector"]["visits"].fill(-1),
+    "negative size": lambda state: state.update(metrics_size=-1),
+    "a line far away": lambda state: state.update(next_line=-(10**9)),
+    "NaN seconds": lambda state: state.update(seconds=float("nan")),
+    "no collector": lambda state: state["agent"].update(collector=3),
+    "no agent": lambda state: state.update(agent={}),
+}
+
+
+@pytest.mark.parametrize("attack", BAD_PROGRESS)
+def test_counters_and_returns_of_a_checkpoint(attack: str, tmp_path: Path, run: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(run, out)
+    stored = load_checkpoint(out / "checkpoints")
+    assert stored is not None
+    BAD_PROGRESS[attack](stored.state)
+    stored.path.unlink()
+    save_checkpoint(out / "checkpoints", 64, stored.state)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    with pytest.raises(CheckpointError, match=r"does not fit this run: expected .*, got"):
+        resume(out)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_settings_that_do_not_fit_into_memory_leave_no_folder(tmp_path: Path) -> None:
+    agent = replace(CONFIG.learner, network=replace(CONFIG.learner.network, hidden=(10**8, 10**8)))
+    with pytest.raises(ValueError, match="expected settings that fit into memory"):
+        train(replace(CONFIG, agent=agent), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_generator_that_torch_refuses(tmp_path: Path, run: Path) -> None:

@@ -54,11 +54,12 @@ class AgentConfig:
     """Discount of the task's reward (with one head: of the sum)."""
     gae_lambda: float = 0.95
     """λ of generalised advantage estimation; 1: n-step returns. Release (MiniWorld): 0.95; the paper does not say."""
-    value_heads: Literal[1, 2] = 1
+    value_heads: Literal[1, 2] = 2
     """1: one value function for the sum. 2: one each for the task's reward and the bonus, advantages added."""
-    episodic_bonus: bool = True
-    """Whether the bonus's return ends with the episode. False lets it run on (RND). With one head there is one
-    return, so False lets all of it run on, as in the LPM release."""
+    episodic_bonus: bool = False
+    """Whether the bonus's return ends with the episode. False lets it run on (RND): a bonus that is never negative
+    then gives no reason to stay away from the goal. With one head there is one return, so False lets all of it run on,
+    as in the LPM release."""
     value_coef: float = 0.5
     """Weight of the value loss (half the mean squared error, summed over heads)."""
     entropy: float = 0.0

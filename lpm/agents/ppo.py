@@ -55,12 +55,18 @@ class PPOConfig(AgentConfig):
 PRESETS: Mapping[str, PPOConfig] = {
     "default": PPOConfig(),
     "noisy": PPOConfig(learning_rate_schedule="constant", network=NetworkConfig(normalise="robust")),
-    "published": PPOConfig(epochs=4),
+    "published": PPOConfig(epochs=4, value_heads=1, episodic_bonus=True),
     "published-noisy": PPOConfig(
-        epochs=4, learning_rate_schedule="constant", network=NetworkConfig(normalise="robust")
+        epochs=4,
+        value_heads=1,
+        episodic_bonus=True,
+        learning_rate_schedule="constant",
+        network=NetworkConfig(normalise="robust"),
     ),
     "paper-atari": PPOConfig(
         num_envs=64,
+        value_heads=1,
+        episodic_bonus=True,
         epochs=3,
         minibatches=8,
         learning_rate=1e-4,

@@ -24,8 +24,8 @@ from lpm.envs.outside import Wrap, reading_note
 from lpm.files import printable
 from lpm.runs.checkpoint import CheckpointError
 from lpm.runs.config import PRESETS, RunConfig
-from lpm.runs.distributed import TIMEOUT_SECONDS, joined
-from lpm.runs.folder import MOVABLE, RunFolder
+from lpm.runs.distributed import TIMEOUT_SECONDS, expect_same, joined
+from lpm.runs.folder import RunFolder
 from lpm.runs.loggers import Service
 from lpm.runs.train import Outcome, TrainOptions, train
 from lpm.suggest import suggest
@@ -55,10 +55,11 @@ class _Choices:
 
 
 def run(args: Sequence[str]) -> int:
-    """Parse and train; of several processes the first one parses, and tells the others."""
+    """Parse and train; of several processes rank 0 parses, and tells the others, which were given the same words."""
     keep_freed_memory()
     try:
         with joined(_timeout(list(args))) as group:
+            expect_same(group, {f"argument {i}": word for i, word in enumerate(args, 1)})
             plan = [_plan(args)] * group.size if group.rank == 0 else None
             return _train(*group.scatter(plan), group)
     except WorkerLost as error:  # before there was anything to go on with
@@ -89,12 +90,8 @@ def _plan(args: Sequence[str]) -> tuple[RunConfig, Path, TrainOptions, bool]:
         _options(choices, saved), args=words, prog="lpm train", description=DESCRIPTION, use_underscores=False
     )
     config = _config(given, choices, saved, env)
-    changed = [] if saved is None else [line.split(":")[0] for line in saved.differences(config)]
-    if saved and [name for name in changed if name not in MOVABLE] == ["run.steps"]:
-        RunFolder.open(given.out).extend(config.steps)
-        print(f"Extended from {saved.steps:,} to {config.steps:,} steps; schedules go on as shares of the new total.")
     out = given.out or Path("runs") / f"{config.env_id.replace('/', '-')}-{config.algo}-{config.bonus}-{config.seed}"
-    return config, out, TrainOptions(given.checkpoint_seconds, given.log), given.resume
+    return config, out, TrainOptions(given.checkpoint_seconds, given.log, extend=True), given.resume
 
 
 # ---- parsing --------------------------------------------------------------------------------------------------
@@ -182,8 +179,8 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
         "seed": option(int, "Seed of everything random.", base.seed),
         "wrap": option(
             Wrap,
-            "How observations become one array: auto (only where needed; MiniGrid's codes one-hot, ALE's games as usual), "
-            "flatten (one-hot for discrete values), image (the picture of a dictionary), none.",
+            "How observations become one array: auto (only where needed; MiniGrid's codes one-hot, ALE's games "
+            "preprocessed), flatten (one-hot for discrete values), image (the picture of a dictionary), none.",
             base.wrap,
         ),
         "device": option(str, "Where networks live: auto, cpu, cuda, mps.", base.device),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from operator import itemgetter
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import gymnasium as gym
 import numpy as np
@@ -60,13 +60,14 @@ class MiniGridObservation(gym.ObservationWrapper[Array, Any, Any]):
     def observation(self, observation: Any) -> Array:
         """What minigrid shows, as one array."""
         numbers = observation["image"].astype(np.int64) @ (1, OBJECTS, OBJECTS * COLOURS)
-        return _present(self._kind, numbers[None], np.array([observation["direction"]]))[0]
+        view: Array = _present(self._kind, numbers[None], np.array([observation["direction"]]))[0]
+        return view
 
 
 class MiniGridVector(BatchedEnv):
     """Any MiniGrid or BabyAI environment as one batch: the same episodes as minigrid's own for the same seeds."""
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}  # type: ignore[misc]
 
     def __init__(
         self,
@@ -107,7 +108,8 @@ class MiniGridVector(BatchedEnv):
         self._wall = import_module("minigrid.core.world_object").Wall()
         self._sight: Array | None = None
         if size <= _WIDEST_TABLE:
-            self._sight = np.stack(_sight_of_line(*np.mgrid[: 1 << size, : 1 << size], size))
+            reached, blocked = np.mgrid[: 1 << size, : 1 << size]
+            self._sight = np.stack(_sight_of_line(reached, blocked, size))
         for env in self.envs:
             env.gen_obs = partial(_Unmade, env.gen_obs)
         self._start = np.zeros((num_envs, 6), dtype=np.uint64)
@@ -218,7 +220,8 @@ class MiniGridVector(BatchedEnv):
                 lines[line], reached = _sight_of_line(reached, blocked[:, line], size)
             else:
                 lines[line], reached = self._sight[:, reached, blocked[:, line]]
-        return (lines.T[:, None, :] & bits[:, None]) > 0
+        seen: Mask = (lines.T[:, None, :] & bits[:, None]) > 0
+        return seen
 
     # ---- what the batch shares ------------------------------------------------------------------------------
     def _info(self) -> dict[str, Array]:
@@ -276,8 +279,8 @@ class MiniGridVector(BatchedEnv):
 
 def grid_class(spec: gym.envs.registration.EnvSpec) -> Any:
     """The class of a MiniGrid environment whose views are minigrid's own; None for any other environment."""
-    creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
-    package = sys.modules.get("minigrid.minigrid_env")  # loaded by the line above, if this is one
+    creator: Any = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
+    package: Any = sys.modules.get("minigrid.minigrid_env")  # loaded by the line above, if this is one
     if package is None or not isinstance(creator, type) or not issubclass(creator, package.MiniGridEnv):
         return None
     own = ("gen_obs", "gen_obs_grid", "get_view_exts")

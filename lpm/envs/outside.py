@@ -123,13 +123,16 @@ def make_readable(
         return MiniGridVector(spec.id, num_envs, _GRID_VIEWS[wrap], **arguments)
     if _is_game(spec, wrap):
         return _make_game(spec, num_envs, arguments)
+    if spec.id.startswith("ALE/"):
+        arguments = {"vectorization_mode": "sync", **arguments}  # ale-py's own batch is preprocessed
     envs = gymnasium.make_vec(env_id, num_envs=num_envs, **arguments)
     wrappers = wrappers_for(envs.single_observation_space, wrap)
     if not wrappers:
         return envs
     envs.close()
     # environments one by one: a vector environment of somebody's own takes no wrappers
-    return gymnasium.make_vec(env_id, num_envs=num_envs, vectorization_mode="sync", wrappers=wrappers, **arguments)
+    arguments = {**arguments, "vectorization_mode": "sync"}
+    return gymnasium.make_vec(env_id, num_envs=num_envs, wrappers=wrappers, **arguments)
 
 
 def reading_note(env_id: str, wrap: Wrap) -> str:

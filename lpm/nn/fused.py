@@ -182,7 +182,7 @@ class InferenceMLP:
 
     def __call__(self, obs: Tensor) -> Tensor:
         """(B, ...) raw observations to (B, outputs)."""
-        x = obs.reshape(obs.shape[0], -1)
+        x = obs.reshape(obs.shape[0], -1).float()
         if self._mean is not None and self._scale is not None:
             x = (x - self._mean).mul_(self._scale)
             if self._squashes:

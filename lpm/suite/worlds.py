@@ -114,9 +114,9 @@ def _world(
     return World(label, experiment, watched, metric)
 
 
-CAR_AGENT = {"preset": "noisy"}
-ROOMS_AGENT = {"preset": "noisy", "num_envs": 16, "rollout_steps": 128}
-MAZE_AGENT = {"preset": "noisy", "num_envs": 16, "rollout_steps": 32, "epochs": 2}
+CAR_AGENT = {"preset": "published-noisy"}
+ROOMS_AGENT = {"preset": "published-noisy", "num_envs": 16, "rollout_steps": 128}
+MAZE_AGENT = {"preset": "published-noisy", "num_envs": 16, "rollout_steps": 32, "epochs": 2}
 ROOMS = {"num_rooms": 6, "max_episode_steps": 400}
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from lpm.commands.train import INTERRUPTED, _take_env, run
 from lpm.runs import RunFolder
+from lpm.runs.checkpoint import checkpoints
 
 SMALL = [
     *("lpm/MountainCar-v0", "--steps", "96", "--ppo.num-envs", "3", "--ppo.rollout-steps", "16"),
@@ -141,6 +142,19 @@ def test_a_finished_run_can_be_extended(tmp_path: Path, capsys: pytest.CaptureFi
     with pytest.raises(ValueError, match=r"run.steps: 192 -> 300"):
         run([out, "--resume", "--steps", "300", "--seed", "5"])
     assert RunFolder.open(tmp_path / "r").config.steps == 192
+
+
+def test_an_extension_is_announced_only_when_the_run_can_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "r"
+    run([*SMALL, "--out", str(out)])
+    for path in checkpoints(out / "checkpoints"):
+        path.write_bytes(b"damaged")
+    before = (out / "config.toml").read_bytes()
+    assert run([str(out), "--resume", "--steps", "192"]) == 1
+    assert "Extended" not in capsys.readouterr().out
+    assert (out / "config.toml").read_bytes() == before
 
 
 def test_a_run_before_there_was_a_choice_of_wrappers_is_read(tmp_path: Path) -> None:
