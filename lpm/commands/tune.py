@@ -16,9 +16,9 @@ import tyro
 
 from lpm.commands.preflight import preflight
 from lpm.commands.terminal import continued, parse, print_table, terminal
-from lpm.core.settings import check_types
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, lookup
+from lpm.core.settings import check_types
 from lpm.envs.outside import find_spec
 from lpm.experiments.experiment import Experiment, expect_known, load_experiment
 from lpm.experiments.methods import parse_method
