@@ -78,7 +78,7 @@ def gymnasium_loop(bonus: str | None) -> Run:
     envs: Any = gymnasium.make_vec(ENV, num_envs=NUM_ENVS, noise=True)
     if bonus is not None:
         module = lpm.make(bonus, lpm.Spaces.of(envs), num_envs=NUM_ENVS, rollout_steps=ROLLOUT)
-        envs = IntrinsicVectorReward(envs, module, MIXER)
+        envs = IntrinsicVectorReward(envs, module, mixer=MIXER)
     envs.reset(seed=0)
     actions = np.random.default_rng(0).uniform(-1, 1, (ROLLOUT, NUM_ENVS, 2)).astype(np.float32)
 
@@ -103,7 +103,7 @@ def sb3_ppo(bonus: str | None) -> Run:
     from lpm.adapters.sb3 import IntrinsicCallback, make_bonus
 
     model = PPO("MlpPolicy", _sb3_envs(NUM_ENVS), n_steps=ROLLOUT, batch_size=256, seed=0, device="cpu")
-    callback = None if bonus is None else IntrinsicCallback(make_bonus(bonus, model), MIXER)
+    callback = None if bonus is None else IntrinsicCallback(make_bonus(bonus, model), mixer=MIXER)
     return lambda steps: void(model.learn(steps, callback=callback, reset_num_timesteps=False))
 
 
@@ -117,7 +117,7 @@ def sb3_a2c(bonus: str | None) -> Run:
     model = A2C("MlpPolicy", _sb3_envs(NUM_ENVS), seed=0, device="cpu")
     callback = None
     if bonus is not None:
-        callback = IntrinsicCallback(make_bonus(bonus, model, rollout_steps=125), MIXER, update_every=25)
+        callback = IntrinsicCallback(make_bonus(bonus, model, rollout_steps=125), mixer=MIXER, update_every=25)
     return lambda steps: void(model.learn(steps, callback=callback, reset_num_timesteps=False))
 
 
@@ -130,7 +130,7 @@ def sb3_sac(bonus: str | None) -> Run:
 
     model = SAC("MlpPolicy", _sb3_envs(1), seed=0, device="cpu", buffer_size=10_000)
     if bonus is not None:
-        IntrinsicReplayBuffer.attach(model, make_bonus(bonus, model, rollout_steps=ROLLOUT), MIXER)
+        IntrinsicReplayBuffer.attach(model, make_bonus(bonus, model, rollout_steps=ROLLOUT), mixer=MIXER)
     return lambda steps: void(model.learn(steps, reset_num_timesteps=False))
 
 
@@ -165,7 +165,7 @@ def _torchrl_ppo(bonus: str | None, *, in_env: bool) -> Run:
     transform = None
     if bonus is not None:
         module = lpm.make(bonus, spaces_of(env), num_envs=NUM_ENVS, rollout_steps=ROLLOUT)
-        transform = IntrinsicTransform(module, MIXER)
+        transform = IntrinsicTransform(module, mixer=MIXER)
         env = TransformedEnv(env, transform) if in_env else env
     policy = ProbabilisticActor(
         TensorDictModule(MLP(2, 3, num_cells=[64, 64]), in_keys=["observation"], out_keys=["logits"]),
@@ -237,7 +237,7 @@ def rllib_ppo(bonus: str | None) -> Run:
         .debugging(seed=0)
     )
     if bonus is not None:
-        add_intrinsic(config, bonus, MIXER)
+        add_intrinsic(config, bonus, mixer=MIXER)
     algorithm = config.build_algo()
 
     def run(steps: int) -> None:

@@ -133,8 +133,9 @@ class RewardMixer:
         for name, values in (("task", task), ("bonus", bonus)):
             if values.ndim != 2 or values.shape[1] != self.num_envs:
                 raise ValueError(f"{name}: expected rewards (T, {self.num_envs}), got shape {values.shape}")
-            if not np.isfinite(values).all():
-                raise ValueError(f"{name}: expected finite rewards, got {values[~np.isfinite(values)][0]}")
+            fits = np.abs(values) <= np.finfo(np.float32).max
+            if not fits.all():
+                raise ValueError(f"{name}: expected finite rewards of single precision, got {values[~fits][0]}")
 
     @property
     def share(self) -> float:

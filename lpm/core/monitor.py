@@ -51,7 +51,7 @@ class BonusMonitor:
         task = mixer.task_scale
         conditions = {
             "dominates": (
-                active and task.latest > 0 and mixer.share > DOMINATES,
+                active and mixer.config.extrinsic_weight > 0 and task.latest > 0 and mixer.share > DOMINATES,
                 f"the bonus is more than {DOMINATES:.0%} of what the agent learns from, though the task gives rewards; "
                 f"try a smaller weight than {mixer.config.weight:g}",
             ),

@@ -22,7 +22,9 @@ SEGMENT = 128
 KEPT = 512
 """Sizes that are kept. A scale of the whole run thins them out evenly when there are more."""
 TINY = 1e-12
-"""Of the largest |R| of a segment: less than this is rounding, not variation."""
+"""Of the mean |R| of a segment: a deviation of less is rounding, not variation."""
+LEAST = 1e-30
+"""A smaller deviation is none: single precision cannot divide by it."""
 
 
 def discounted_filter(
@@ -89,6 +91,9 @@ class ReturnScale:
 
     def observe(self, rewards: NDArray[Any], valid: NDArray[np.bool_]) -> None:
         """A (T, N) block of rewards, once and in time order."""
+        if not self.group.alone:  # all processes end a segment together, though their blocks may differ in length
+            missing = max(self.group.everyone(len(rewards))) - len(rewards)
+            rewards, valid = (np.pad(values, ((0, missing), (0, 0))) for values in (rewards, valid))
         start = 0
         while start < len(rewards):
             stop = min(start + SEGMENT - self._steps, len(rewards))
@@ -118,7 +123,7 @@ class ReturnScale:
         """Of the open segment, over the environments of all processes."""
         _, count, mean, squares = self._sums
         deviation = np.sqrt(squares / np.maximum(count, 1))
-        deviation[deviation <= TINY * np.abs(mean)] = 0.0
+        deviation[deviation <= np.maximum(TINY * np.abs(mean), LEAST)] = 0.0
         return segment_size(np.concatenate(self.group.everyone(deviation)))
 
     def _keep(self, size: float) -> None:

@@ -75,7 +75,7 @@ def test_weight_0_is_no_bonus_and_weight_1_is_not() -> None:
 
 def test_a_known_bonus_is_an_environment_that_pays_it(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = example.MixerConfig
-    monkeypatch.setattr(example, "MixerConfig", lambda **fields: plain(**fields, normalise="none"))
+    monkeypatch.setattr(example, "MixerConfig", lambda **fields: plain(**fields, scale="none"))
     by_env, by_us = parameters(ARGS, None, pays=True), parameters(ARGS, Paying(SPACES, num_envs=ROWS))
     assert torch.equal(by_env, by_us)
     assert not torch.equal(by_env, parameters(ARGS, None))

@@ -21,7 +21,7 @@ from lpm.adapters.gymnasium import IntrinsicVectorReward
 from lpm.state_file import load
 from lpm.versions import pip_install
 
-PLAIN = MixerConfig(normalise="none")
+PLAIN = MixerConfig(weight=1.0, scale="none")
 MODES = list(AutoresetMode)
 
 
@@ -90,13 +90,13 @@ def test_both_rewards_are_in_info(mode: AutoresetMode) -> None:
 
 
 def test_the_reward_can_be_replaced() -> None:
-    envs = wrapped(tracing(), MixerConfig(weight=0.5, extrinsic_weight=0.0, normalise="none"))
+    envs = wrapped(tracing(), mixer=MixerConfig(weight=0.5, extrinsic_weight=0.0, scale="none"))
     for _, _, reward, *_, info in play(envs, 20, AutoresetMode.NEXT_STEP):
         assert np.allclose(reward, 0.5 * info["intrinsic_reward"])
 
 
 def test_weight_zero_returns_the_rewards_of_the_environment_exactly() -> None:
-    envs = wrapped(tracing(), MixerConfig(weight=0.0))
+    envs = wrapped(tracing(), mixer=MixerConfig(weight=0.0))
     for ours, theirs in zip(
         play(envs, 30, AutoresetMode.NEXT_STEP), play(tracing(), 30, AutoresetMode.NEXT_STEP), strict=True
     ):
@@ -104,7 +104,7 @@ def test_weight_zero_returns_the_rewards_of_the_environment_exactly() -> None:
 
 
 def test_the_weight_follows_its_schedule() -> None:
-    mixer = MixerConfig(weight=1.0, schedule="linear", extrinsic_weight=0.0, normalise="none")
+    mixer = MixerConfig(weight=1.0, schedule="linear", extrinsic_weight=0.0, scale="none")
     envs = wrapped(tracing(AutoresetMode.DISABLED), mixer, Constant, total_steps=30)
     rewards = [outcome[2][0] for outcome in play(envs, 12, AutoresetMode.DISABLED)]
     assert rewards == pytest.approx([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0, 0, 0], abs=1e-6)
@@ -164,7 +164,7 @@ def test_save_load_and_go_on_equals_going_on(name: str, quick: dict[str, Any], t
     def lpm_envs() -> Any:
         envs = gymnasium.make_vec("lpm/MountainCar-v0", num_envs=3, noise=True, max_episode_steps=20)
         bonus = lpm.make(name, lpm.Spaces.of(envs), num_envs=3, rollout_steps=10, **quick)
-        return IntrinsicVectorReward(envs, bonus, MixerConfig(weight=0.5))
+        return IntrinsicVectorReward(envs, bonus, mixer=MixerConfig(weight=0.5))
 
     def go_on(envs: Any, seed: int, steps: int) -> list[Any]:
         rng = np.random.default_rng(seed)
@@ -194,9 +194,9 @@ def test_bad_parts_are_refused() -> None:
     with pytest.raises(ValueError, match="built for the action space"):
         IntrinsicVectorReward(tracing(continuous=True), bonus)
     with pytest.raises(ValueError, match="a linear schedule needs to know the length of the run"):
-        IntrinsicVectorReward(envs, bonus, MixerConfig(schedule="linear"))
+        IntrinsicVectorReward(envs, bonus, mixer=MixerConfig(schedule="linear"))
     with pytest.raises(ValueError, match="use value_heads of lpm"):
-        IntrinsicVectorReward(envs, bonus, MixerConfig(heads=2))
+        IntrinsicVectorReward(envs, bonus, mixer=MixerConfig(heads=2))
     with pytest.raises(ValueError, match="update_every: expected an integer of at least 1, got 0"):
         IntrinsicVectorReward(envs, bonus, update_every=0)
     with pytest.raises(ValueError, match="needs the policy's parameters"):

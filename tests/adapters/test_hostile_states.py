@@ -72,7 +72,7 @@ def rllib(folder: Path) -> Reader:
     from lpm.adapters.rllib import IntrinsicConnector
 
     good, connector = (
-        IntrinsicConnector(lpm.make("rnd", SPACES, num_envs=ROWS, rollout_steps=4, seed=seed), lpm.MixerConfig())
+        IntrinsicConnector(lpm.make("rnd", SPACES, num_envs=ROWS, rollout_steps=4, seed=seed), mixer=lpm.MixerConfig())
         for seed in (1, 2)
     )
     return Reader(connector._state, good.get_state()["bytes"], lambda content: connector.set_state({"bytes": content}))

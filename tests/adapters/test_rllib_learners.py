@@ -62,7 +62,7 @@ def looking() -> Any:
 
 @pytest.mark.parametrize("bonus", ["lpm", "rnd"])
 def test_remote_runners_and_two_learners_train_one_bonus_to_an_end(bonus: str) -> None:
-    algorithm = add_intrinsic(config(), bonus, MixerConfig(weight=0.1), seed=1).build_algo()
+    algorithm = add_intrinsic(config(), bonus, mixer=MixerConfig(weight=0.1), seed=1).build_algo()
     results = [algorithm.train() for _ in range(4)]
     first, second = (result.get() for result in algorithm.learner_group.foreach_learner(looking()))
     for a, b in zip(first["parameters"], second["parameters"], strict=True):
