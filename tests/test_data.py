@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 
 from lpm import data
 from lpm.data import DataError, ImageSet, download, images, sets
-from lpm.files import write_atomic
-from lpm.versions import pip_install
+from lpm.storage.files import write_atomic
+from lpm.utils.versions import pip_install
 
 
 def idx(array: np.ndarray) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lpm import versions
+from lpm.utils import versions
 
 
 @pytest.fixture
