@@ -25,8 +25,8 @@ from lpm.runs.distributed import expect_same
 from lpm.runs.folder import RunFolder
 from lpm.runs.loggers import Logger, Service, open_loggers
 from lpm.runs.metrics import Averages, MetricsFile, numbers
-from lpm.state_file import differing_versions
-from lpm.state_tree import check_like
+from lpm.storage.state_file import differing_versions
+from lpm.storage.state_tree import check_like
 
 MODELS_BEFORE_FAILURE = "models-before-failure.safetensors"
 

@@ -17,11 +17,11 @@ import pytest
 from run_cases import assert_equal_runs, assert_same, config_of, final_state, silent
 
 from lpm.agents import Agent
-from lpm.lock import BusyError
 from lpm.runs import CheckpointError, RunConfig, RunFolder, TrainOptions, train
 from lpm.runs.build import build
 from lpm.runs.checkpoint import checkpoints
 from lpm.runs.metrics import read_metrics
+from lpm.storage.lock import BusyError
 
 ALWAYS = TrainOptions(checkpoint_seconds=0.0)
 
