@@ -30,7 +30,7 @@ class LPMAnchoredConfig(QueueConfig):
     """Reward: "log" g − log(MSE + floor) (the paper's), or one of `lpm_release`."""
     relative_floor: float = 0.1
     """Added to `error_floor`, as a share of the median error of predicting the mean of the first observations: what is
-    learnt better than this hardly pays. For the log and exp forms."""
+    learnt better than this is hardly rewarded. For the log and exp forms."""
     shared_encoder: bool = False
     """Let g read f's image encoder instead of a frozen random one."""
     anchor_features: int = 512
@@ -163,9 +163,9 @@ class LPMAnchored(AlgorithmOne):
         form = self.config.form
         return super()._target(mse) if form == "log" else lpm_release.target(form, mse, self.floor)
 
-    def _pay(self, g: Tensor, mse: Tensor) -> Tensor:
+    def _progress(self, g: Tensor, mse: Tensor) -> Tensor:
         form = self.config.form
-        return super()._pay(g, mse) if form == "log" else lpm_release.reward(form, g, mse, self.floor)
+        return super()._progress(g, mse) if form == "log" else lpm_release.reward(form, g, mse, self.floor)
 
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
         return {} if self.buffer.total < max(self.config.warmup, LEAST) else super()._update(generator)
