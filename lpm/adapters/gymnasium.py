@@ -140,6 +140,7 @@ class Intrinsic(VectorWrapper[Any, Any, Any, Any, Any]):
 
     def _mix(self, task: Array) -> Array:
         """Score the steps that wait; the rewards (T, N) to learn from."""
+        self.mixer.check("rewards", task)
         block = self._steps.take(self.bonus)
         self.raw, mixed = mix_block(self.bonus, self.mixer, block, task, self.steps)
         self.returns.add(task, mixed.total, block.done.cpu().numpy())

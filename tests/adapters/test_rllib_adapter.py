@@ -370,8 +370,8 @@ class OtherLearner(PPOTorchLearner):
             "expected one agent",
         ),
         (lambda: add_intrinsic(config(), "rdn"), "unknown bonus 'rdn'; did you mean rnd"),
-        (lambda: add_intrinsic(config(), "rnd", mixer=MixerConfig(heads=2)), "use value_heads of lpm.agents.PPO"),
-        (lambda: add_intrinsic(config(), "rnd", mixer=MixerConfig(schedule="cosine")), "total_steps: expected an integer"),
+        (lambda: add_intrinsic(config(), "rnd", RAW), "weight: expected a number, got a MixerConfig; pass it as mixer="),
+        (lambda: add_intrinsic(config(), "rnd", -1.0), "MixerConfig.weight: expected a finite number of at least 0"),
         (lambda: config().learners(learner_class=IntrinsicPPOLearner).build_algo(), r"use add_intrinsic\(config\)"),
     ],
 )
@@ -416,8 +416,17 @@ def test_the_example_runs_and_says_what_it_reached(capsys: pytest.CaptureFixture
     example = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = example
     spec.loader.exec_module(example)
-    paid = example.train(example.Args(env_id="CartPole-v1", steps=64, num_envs=2, num_steps=16, bonus="lpm"))
-    assert paid["intrinsic_weight"] == 0.5
-    assert "intrinsic_dynamics_loss" in paid
+    metrics = example.train(example.Args(env_id="CartPole-v1", steps=64, num_envs=2, num_steps=16, bonus="lpm"))
+    assert metrics["intrinsic_task_scale"] > 0
+    assert "intrinsic_dynamics_loss" in metrics
     last = capsys.readouterr().out.splitlines()[-1]
     assert re.fullmatch(r"reached after 64 steps: task return [\d.]+, bonus -?[\d.]+ a step", last)
+
+
+def test_the_page_runs() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "adapters" / "rllib.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(code.replace("4000", "64"), "rllib.md", "exec"), names)
+    assert names["result"]["learners"]["default_policy"]["intrinsic_share"] >= 0
+    names["algorithm"].stop()

@@ -264,6 +264,12 @@ def test_settings_that_cannot_be_followed_are_refused(settings: Any, message: st
         IntrinsicCallback(make_bonus("none", model), **settings)
 
 
+def test_settings_of_a_bonus_that_is_made_already_are_refused() -> None:
+    model = on_policy("PPO", envs())
+    with pytest.raises(ValueError, match=r"settings \['beta'\] are for a bonus given by its name"):
+        learn(model, IntrinsicCallback(make_bonus("rnd", model), beta=2))
+
+
 def test_a_bonus_of_another_model_is_refused() -> None:
     model, other = on_policy("PPO", envs()), on_policy("PPO", envs(continuous=True))
     with pytest.raises(ValueError, match="built for the action space"):
