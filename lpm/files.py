@@ -1,4 +1,4 @@
-"""Files that are whole or absent: a reader sees the old one or the new one, never half of one; files of strangers, read
+"""Files that are whole or absent: a reader sees the old one or the new one, never half of one; untrusted files, read
 within bounds; and PNG pictures."""
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def flush_folder(folder: Path) -> None:
             os.close(handle)
 
 
-# ---- files of strangers ---------------------------------------------------------------------------------------
+# ---- untrusted files ------------------------------------------------------------------------------------------
 def open_regular(path: Path, limit: int | None = None) -> BinaryIO:
     """A stream of a file that is a file: no link, device or pipe, and of at most `limit` bytes (None: of the memory).
 
@@ -137,7 +137,7 @@ def _no_constant(name: str) -> None:
 
 
 def printable(text: str) -> str:
-    r"""Text of a stranger as a terminal may show it: what moves the cursor, or turns text round, as escapes.
+    r"""Untrusted text as a terminal may show it: what moves the cursor, or turns text round, as escapes.
 
     >>> print(printable("seed\x1b[2J"))
     seed\x1b[2J

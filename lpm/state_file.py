@@ -171,8 +171,8 @@ def _header(stream: BinaryIO, size: int) -> bytes:
     if len(start) < 8 or not 0 < length <= min(MAX_HEADER, size - 8):
         if start[:4] == b"PK\x03\x04" or start[:1] == b"\x80":
             raise StateError(
-                "expected a state file, got a pickle or an archive of one, as earlier versions of lpm and torch.save "
-                "write; it is not read, because opening one can run code"
+                "expected a state file, got a pickle or an archive of one, as torch.save writes; "
+                "it is not read, because opening one can run code"
             )
         raise StateError(
             f"expected a state file, but it cannot be read: its header claims {length:,} bytes, expected 1 to "

@@ -24,7 +24,7 @@ from lpm.experiments.methods import parse_method
 from lpm.files import write_atomic
 from lpm.suite.axes import Runs
 from lpm.suite.card import Card, make_card
-from lpm.suite.run import ARMS, measured
+from lpm.suite.jobs import ARMS, measured
 from lpm.suite.stored import BASELINES, baselines, in_order, ranked, read_cards, stability
 from lpm.suite.worlds import REFERENCES, SEEDS, VERSION
 

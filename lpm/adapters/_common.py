@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
@@ -43,11 +43,15 @@ def choose_spaces(
         observation = observation.spaces[obs_key]
     elif obs_key is not None:
         raise ValueError(f"obs_key: expected None, because the observations are no Dict but {observation}")
-    if isinstance(observation, (Discrete, MultiDiscrete, MultiBinary, Tuple)):
-        raise ValueError(
-            f"observations: expected a gymnasium Box, got {observation}; wrap the environment in "
-            "gymnasium.wrappers.FlattenObservation, which makes a vector of it"
-        )
+    if isinstance(observation, MultiBinary):  # numbers already
+        observation = Box(0.0, 1.0, observation.shape, np.float32)
+    if isinstance(observation, (Discrete, MultiDiscrete, Tuple)):
+        advice = "wrap the environment in gymnasium.wrappers.FlattenObservation, which makes a vector of it"
+        if obs_key is not None:  # flattening would take the policy its Dict
+            advice = (
+                "choose another entry, or add a vector of it to the Dict with gymnasium.wrappers.TransformObservation"
+            )
+        raise ValueError(f"observations: expected a gymnasium Box, got {observation}; {advice}")
     return Spaces(observation, action)
 
 

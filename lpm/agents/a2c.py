@@ -34,6 +34,8 @@ class A2CConfig(AgentConfig):
 
 _PAPER_MAZE = A2CConfig(
     num_envs=1,
+    value_heads=1,
+    episodic_bonus=True,
     rollout_steps=64,
     learning_rate=0.01,
     learning_rate_schedule="constant",
@@ -44,6 +46,7 @@ _PAPER_MAZE = A2CConfig(
 PRESETS: Mapping[str, A2CConfig] = {
     "default": A2CConfig(),
     "noisy": A2CConfig(learning_rate_schedule="constant", network=NetworkConfig(normalise="robust")),
+    "published": A2CConfig(value_heads=1, episodic_bonus=True),
     "paper-maze": _PAPER_MAZE,
     "release-maze": replace(_PAPER_MAZE, entropy=0.05, standardise_returns=True),
 }
@@ -87,7 +90,7 @@ class A2C(Agent):
         if c.normalise_advantage and len(advantage) > 1:
             advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
         returns, advantage = batch.here(returns), batch.here(advantage)
-        policy, values = self.policy.learn_from(batch.obs)
+        policy, values = self.policy(batch.obs)
         log_prob, entropies = self.policy.actions.log_prob(policy, batch.choice)
         policy_loss = -(log_prob * advantage).mean()
         value_loss = 0.5 * (values - returns).square().mean(0).sum()

@@ -26,7 +26,6 @@ from lpm.core.monitor import BonusMonitor
 from lpm.core.registry import resolve_device
 from lpm.core.settings import Schedule, expect, expect_at_least, expect_schedule, scheduled
 from lpm.core.spaces import Spaces
-from lpm.nn.folded import FoldedConv2d
 from lpm.nn.inputs import in_chunks
 from lpm.state_tree import check_generator, check_like, check_optimizer
 
@@ -55,11 +54,12 @@ class AgentConfig:
     """Discount of the task's reward (with one head: of the sum)."""
     gae_lambda: float = 0.95
     """λ of generalised advantage estimation; 1: n-step returns. Release (MiniWorld): 0.95; the paper does not say."""
-    value_heads: Literal[1, 2] = 1
+    value_heads: Literal[1, 2] = 2
     """1: one value function for the sum. 2: one each for the task's reward and the bonus, advantages added."""
-    episodic_bonus: bool = True
-    """Whether the bonus's return ends with the episode. False lets it run on (RND). With one head there is one
-    return, so False lets all of it run on, as in the LPM release."""
+    episodic_bonus: bool = False
+    """Whether the bonus's return ends with the episode. False lets it run on (RND): a bonus that is never negative
+    then gives no reason to stay away from the goal. With one head there is one return, so False lets all of it run on,
+    as in the LPM release."""
     value_coef: float = 0.5
     """Weight of the value loss (half the mean squared error, summed over heads)."""
     entropy: float = 0.0
@@ -149,9 +149,7 @@ class Agent:
         self.generator = torch.Generator().manual_seed(agent_seed)
         self.policy = ActorCritic(self.spaces, config.network, config.value_heads, self.generator).to(self.device)
         encoder = self.policy.encoder
-        folded = encoder is not None and isinstance(encoder.body[0], FoldedConv2d)  # lays images out by itself
         self.channels_last = encoder is not None and self.device.type == "cpu" and not self.spaces.channels_last
-        self.channels_last &= not folded
         if self.device.type == "cpu" and encoder is not None:
             self.policy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._parts = self.policy.parts() if self.clips_parts else [list(self.policy.parameters())]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -110,7 +110,7 @@ class Collector:
         obs, info = first
         self._obs.numpy()[-1] = obs
         if "cell" in info:
-            self._visit(self.of_all(np.asarray(info["cell"])[None]))
+            self._visit(self.of_all(_cells(info)[None]))
 
     def _share_state(self) -> None:
         """What belongs to all environments together is the first process's."""
@@ -141,7 +141,7 @@ class Collector:
         saw_noise = False
         clock = perf_counter()
         with torch.inference_mode():
-            act, spread = policy.for_acting(self.num_envs), policy.spread()
+            act, spread = policy.for_acting(), policy.spread()
             if spread is not None:  # the same for all states: nothing to put together at every step
                 parameters[..., actions.width :] = spread
                 spread = spread.exp().expand(self.num_envs, -1)
@@ -200,9 +200,9 @@ class Collector:
         obs, self._reward[t], terminated, truncated, info = outcome
         self._terminated[t], self._truncated[t] = terminated, truncated
         done = np.logical_or(terminated, truncated)
-        cell, noise = info.get("cell"), info.get("noise")
-        if cell is not None:
-            self._cells[0, t] = cell
+        noise = info.get("noise")
+        if "cell" in info:
+            self._cells[0, t] = _cells(info)
         if noise is not None:
             self._noise[t] = noise
         self._valid[t] = valid_steps(self.mode, self._ended)
@@ -224,7 +224,7 @@ class Collector:
         described, rows = info.get("final_info", {}), np.flatnonzero(done)
         if "cell" in described:
             self._cells[1, t, rows] = self._cells[0, t, rows]
-            self._cells[0, t, rows] = described["cell"][rows]
+            self._cells[0, t, rows] = _cells(described)[rows]
         if "noise" in described:
             self._noise[t, rows] = described["noise"][rows]
 
@@ -233,7 +233,7 @@ class Collector:
         fresh, info = self.envs.reset(options={"reset_mask": done})
         obs[done] = np.asarray(fresh)[done]
         if "cell" in info:
-            self._cells[1, t, done] = np.asarray(info["cell"])[done]
+            self._cells[1, t, done] = _cells(info)[done]
         return obs
 
     def _transitions(
@@ -329,9 +329,19 @@ def _can_save(envs: Any) -> bool:
     return True
 
 
+def _cells(info: dict[str, Any]) -> NDArray[np.int64]:
+    """The cells of an info; -1 where it has none, which Gymnasium's vector environments leave 0 and mask."""
+    cells = np.asarray(info["cell"], dtype=np.int64)
+    return np.where(info["_cell"], cells, -1) if "_cell" in info else cells
+
+
 def find_attribute(envs: Any, name: str, default: Any) -> Any:
-    """An attribute of a vector environment or of what its wrappers hold."""
+    """An attribute of a vector environment, of what its wrappers hold, or of the environments inside."""
     while not hasattr(envs, name):
+        if isinstance(envs, (SyncVectorEnv, AsyncVectorEnv)):
+            # asked first: a worker process ends when it is asked for what it has not
+            known = not name.startswith("_") and all(envs.call("has_wrapper_attr", name))
+            return envs.get_attr(name)[0] if known else default
         if not hasattr(envs, "env"):
             return default
         envs = envs.env

@@ -23,11 +23,12 @@ from lpm.core.settings import expect, expect_at_least
 @dataclass(frozen=True)
 class PPOConfig(AgentConfig):
     """Settings of PPO. The defaults suit small environments. Of the presets, "noisy" is for environments that are
-    partly noise, and "paper-atari" holds the LPM paper's."""
+    partly noise, "published" and "published-noisy" are what the stored experiments ran with, and "paper-atari" holds
+    the LPM paper's."""
 
     entropy: float = 0.01
     """Weight of the entropy bonus. Paper (Atari): 0.001."""
-    epochs: int = 4
+    epochs: int = 10
     """Passes over each block. Paper (Atari): 3."""
     minibatches: int = 4
     """Gradient steps per pass. Paper (Atari): 8."""
@@ -54,8 +55,18 @@ class PPOConfig(AgentConfig):
 PRESETS: Mapping[str, PPOConfig] = {
     "default": PPOConfig(),
     "noisy": PPOConfig(learning_rate_schedule="constant", network=NetworkConfig(normalise="robust")),
+    "published": PPOConfig(epochs=4, value_heads=1, episodic_bonus=True),
+    "published-noisy": PPOConfig(
+        epochs=4,
+        value_heads=1,
+        episodic_bonus=True,
+        learning_rate_schedule="constant",
+        network=NetworkConfig(normalise="robust"),
+    ),
     "paper-atari": PPOConfig(
         num_envs=64,
+        value_heads=1,
+        episodic_bonus=True,
         epochs=3,
         minibatches=8,
         learning_rate=1e-4,
@@ -147,7 +158,7 @@ class PPO(Agent):
         self, obs: Tensor, choice: Tensor, old_log_prob: Tensor, advantage: Tensor, returns: Tensor, old_values: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         c = self.config
-        policy, values = self.policy.learn_from(obs)
+        policy, values = self.policy(obs)
         log_prob, entropy = self.policy.actions.log_prob(policy, choice)
         log_ratio = log_prob - old_log_prob
         ratio = log_ratio.exp()

@@ -85,6 +85,9 @@ class AMAConfig:
 class AMA(Learner):
     """Squared prediction error minus the variance predicted for it: calibrated noise pays nothing."""
 
+    label = "AMA"
+    family = "error"
+    use = "Prediction error minus the noise that the model expects."
     Config = AMAConfig
     config: AMAConfig
     reference = "Mavor-Parker et al. 2022, How to Stay Curious while Avoiding Noisy TVs using Aleatoric Uncertainty"

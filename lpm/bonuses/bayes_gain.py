@@ -53,10 +53,12 @@ class BayesGainConfig:
 class BayesGain(Learner):
     """Information gain: nats that the transition teaches a Bayesian linear model on random features, per output."""
 
+    label = "Bayesian gain"
+    family = "disagreement"
+    use = "Information gain of Bayesian linear dynamics on random features."
     Config = BayesGainConfig
     config: BayesGainConfig
     reference = "the objective of Houthooft et al. 2016, VIME: Variational Information Maximizing Exploration"
-    formerly = ("vime",)
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config

@@ -99,6 +99,9 @@ class BYOLHindsightConfig:
 class BYOLHindsight(Learner):
     """Error of predicting the outcome's embedding with its unpredictable part given, plus how predictable that was."""
 
+    label = "BYOL-Hindsight"
+    family = "error"
+    use = "Prediction error of what hindsight cannot explain as noise."
     Config = BYOLHindsightConfig
     config: BYOLHindsightConfig
     reference = (

@@ -148,6 +148,9 @@ class Trajectory(nn.Module):
 class DEIR(Learner):
     """Episodic novelty over the distance of the trajectories that led there, in features of a discriminator."""
 
+    label = "DEIR"
+    family = "novelty"
+    use = "Novelty within an episode, in features that tell whether an action caused the change."
     Config = DEIRConfig
     config: DEIRConfig
     reference = (

@@ -16,7 +16,6 @@ from lpm.nn.experience import Experience
 from lpm.nn.inverse import InverseFeatures
 from lpm.nn.memory import embed_episodes, episode_starts, episodes_over, in_line
 from lpm.nn.seeding import seeded
-from lpm.nn.written_out import inverse_loss
 
 STEPS_AT_ONCE = 32
 
@@ -83,6 +82,9 @@ def elliptical_bonuses(inverse: Tensor, rows: Tensor, episode: Tensor, present: 
 class E3B(Learner):
     """Elliptical episodic bonus: how unlike the new state's features are to those of the episode so far."""
 
+    label = "E3B"
+    family = "novelty"
+    use = "Novelty within an episode, by elliptical distance in inverse-dynamics features."
     Config = E3BConfig
     config: E3BConfig
     reference = "Henaff, Raileanu, Jiang & Rocktäschel 2022, Exploration via Elliptical Episodic Bonuses"
@@ -143,4 +145,4 @@ class E3B(Learner):
         return self.model(self.experience.input(obs)).double()  # type: ignore[no-any-return]
 
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
-        return {"inverse_loss": self.fit("model", inverse_loss(self.model), generator)}
+        return {"inverse_loss": self.fit("model", self.model.loss, generator)}

@@ -99,6 +99,9 @@ def policy_divergence(spaces: Spaces, p: Tensor, q: Tensor) -> Tensor:
 class EME(Learner):
     """Metric-based: distance between consecutive states in a learnt behavioural metric, scaled by reward doubt."""
 
+    label = "EME"
+    family = "novelty"
+    use = "Distance between states by a learnt behavioural metric, scaled by disagreement."
     Config = EMEConfig
     config: EMEConfig
     reference = "Wang et al. 2024, Rethinking Exploration in RL with Effective Metric-Based Exploration Bonus"

@@ -105,6 +105,9 @@ class Belief(nn.Module):
 class LBS(Learner):
     """Latent Bayesian surprise: KL between the beliefs about a latent after and before seeing the successor."""
 
+    label = "LBS"
+    family = "disagreement"
+    use = "Bayesian surprise of a latent state."
     Config = LBSConfig
     config: LBSConfig
     reference = "Mazzaglia et al. 2022, Curiosity-Driven Exploration via Latent Bayesian Surprise (arXiv 2104.07495)"

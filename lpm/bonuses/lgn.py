@@ -170,10 +170,13 @@ class LGNConfig:
 
 
 @register("lgn")
-@register("lgn_lifelong", memory="lifelong")
+@register("lgn_lifelong", label="LGN, lifelong", memory="lifelong")
 class LGN(IntrinsicReward):
     """Learnability-gated novelty: distance to what was seen, as far as what comes next can be predicted at all."""
 
+    label = "LGN"
+    family = "recommended"
+    use = "Novelty of what can be learnt: the bonus to use where parts of the world are noise."
     Config = LGNConfig
     config: LGNConfig
     distributed = True

@@ -10,12 +10,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from lpm.bonuses._history import MOVED, upgrade_lpm
 from lpm.bonuses._progress import LearningProgress, ProgressConfig, log_error
 from lpm.core.group import Order
 from lpm.core.registry import register
@@ -281,6 +280,9 @@ class AlgorithmOne(LearningProgress):
 class LPM(AlgorithmOne):
     """Learning progress: the error of f before its last update, as predicted by g, minus the error now."""
 
+    label = "LPM"
+    family = "progress"
+    use = "The paper's learning progress: last error minus what it was expected to be."
     Config = LPMConfig
     config: LPMConfig
     distributed = True
@@ -294,14 +296,7 @@ class LPM(AlgorithmOne):
         }
     )
 
-    moved: ClassVar[Mapping[str, str]] = MOVED
-
     error_model: ErrorModel | RandomTargetErrorModel
-
-    @classmethod
-    def upgrade(cls, name: str, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Settings of the time when the four LPMs were one."""
-        return upgrade_lpm(fields) if name == "lpm" else super().upgrade(name, fields)
 
     def _build_error_model(self) -> None:
         self._build_network()

@@ -122,6 +122,9 @@ class AnchoredErrorModel(nn.Module):
 class LPMAnchored(AlgorithmOne):
     """Learning progress with an anchored g: off the data, what the error of the untrained f was."""
 
+    label = "LPM, anchored g"
+    family = "progress"
+    use = "LPM whose error model starts from the dynamics model's prior."
     Config = LPMAnchoredConfig
     config: LPMAnchoredConfig
     reference = "docs/beyond.md; Algorithm 1 of Hou, An & Du 2026 with another g"

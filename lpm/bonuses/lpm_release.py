@@ -92,9 +92,11 @@ def reward(form: Form, g: Tensor, mse: Tensor, floor: float | Tensor, *, weight:
 class LPMRelease(LPM):
     """Learning progress as the authors' code computes it: exp(g) minus the error, or RND minus a tenth of g."""
 
+    label = "LPM, authors' code"
+    family = "progress"
+    use = "LPM as the authors published it, with its quirks."
     Config = LPMReleaseConfig
     config: LPMReleaseConfig
-    moved = MappingProxyType({})
     reference = "Hou, An & Du 2026, the code published with Beyond Noisy-TVs"
     variants = MappingProxyType(
         {

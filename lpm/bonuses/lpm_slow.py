@@ -56,6 +56,9 @@ class LPMSlowConfig(ProgressConfig):
 class LPMSlow(LearningProgress):
     """Learning progress: the error of a copy of f that follows f slowly over that of f, on the same transition."""
 
+    label = "LPM, slow copy"
+    family = "progress"
+    use = "LPM against a slow copy of the dynamics model instead of an error model."
     Config = LPMSlowConfig
     config: LPMSlowConfig
     distributed = True

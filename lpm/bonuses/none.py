@@ -21,6 +21,9 @@ class NoBonusConfig:
 class NoBonus(IntrinsicReward):
     """No bonus: pays 0, the agent learns from the extrinsic reward alone."""
 
+    label = "No bonus"
+    family = "floor"
+    use = "Trains on the task's reward alone."
     Config = NoBonusConfig
     distributed = True
 

@@ -50,6 +50,9 @@ class RE3Config:
 class RE3(IntrinsicReward):
     """Random encoder entropy: log distance to the k-th nearest of the latest states, in frozen random features."""
 
+    label = "RE3"
+    family = "novelty"
+    use = "State entropy by nearest neighbours in random features; nothing is learnt."
     Config = RE3Config
     config: RE3Config
     reference = "Seo et al. 2021, State Entropy Maximization with Random Encoders for Efficient Exploration"

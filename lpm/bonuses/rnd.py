@@ -59,6 +59,9 @@ class RNDConfig:
 class RND(Learner):
     """Random network distillation: error of a predictor of random features of the next observation."""
 
+    label = "RND"
+    family = "novelty"
+    use = "Lifelong novelty; a strong default without noise."
     Config = RNDConfig
     config: RNDConfig
     distributed = True

@@ -67,7 +67,7 @@ def _compute() -> Iterator[tuple[str, str]]:
 
 
 def _data() -> Iterator[tuple[str, str]]:
-    from lpm.data.files import cache_folder
+    from lpm.data.download import cache_folder
 
     folder = os.environ.get("LPM_DATA", "")
     there = "" if not folder or os.path.isdir(folder) else " (is not a folder)"

@@ -21,8 +21,8 @@ class Reproduce:
     """Run an experiment of the paper: every method, condition and seed, then tables and a page. Rerun to continue."""
 
     name: Annotated[str, tyro.conf.Positional]
-    """mnist (Fig. 2), maze (Fig. 3), mountain-car (Table 2), atari (Fig. 4), montezuma (Fig. 5), lava (appendix),
-    overhead, ablation; beyond the paper lgn-parts, lgn-features."""
+    """An experiment of an installed paper; of this one mnist (Fig. 2), maze (Fig. 3), mountain-car (Table 2),
+    atari (Fig. 4), montezuma (Fig. 5), lava (appendix), overhead, ablation; beyond it lgn-parts, lgn-features."""
     scale: Literal["smoke", "desk", "long", "paper"] = "desk"
     """smoke: seconds; desk: a machine of two cores; long: hours of it, where there is one; paper: the paper's size."""
     seeds: int | None = None

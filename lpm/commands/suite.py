@@ -60,7 +60,7 @@ def suite(options: Suite, out: Path) -> int:
     from lpm.files import expect_own
     from lpm.report.text import count_of
     from lpm.suite.card import make_card, summary, words
-    from lpm.suite.run import check, conditions, jobs_of, measured, run_job
+    from lpm.suite.jobs import check, conditions, jobs_of, measured, run_job
     from lpm.suite.stored import in_order, packaged_cards, packaged_references
     from lpm.suite.worlds import REFERENCES, SEEDS, WORLDS
     from lpm.sweeps import run_jobs

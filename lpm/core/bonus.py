@@ -12,9 +12,9 @@ from typing import Any, ClassVar, NoReturn, Self
 import torch
 from torch import Tensor, nn
 
-from lpm.core.defaults import undisturbed
 from lpm.core.group import ALONE, Group, Sharded
 from lpm.core.spaces import Spaces
+from lpm.core.torch_state import default_torch_state
 from lpm.core.transitions import Transitions
 from lpm.state_tree import StateError, check_generator, check_optimizer
 
@@ -36,16 +36,18 @@ class IntrinsicReward(nn.Module):
 
     Config: ClassVar[type]
     """The frozen dataclass that configures the method."""
+    label: ClassVar[str] = ""
+    """The name in tables and legends; empty: the registered name."""
+    family: ClassVar[str] = "other"
+    """What it pays for: "novelty", "progress", "error", "disagreement", "recommended", "floor" or "other"."""
+    use: ClassVar[str] = ""
+    """One sentence: what the method is for."""
     reference: ClassVar[str] = ""
     """The publication the method comes from."""
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Named settings: fields of the config that differ from its defaults."""
     episodic: bool = False
     """Whether the method keeps a memory per environment; then blocks must have `num_envs` environments."""
-    formerly: ClassVar[tuple[str, ...]] = ()
-    """Names that the method was registered under before; they raise with the new one."""
-    moved: ClassVar[Mapping[str, str]] = {}
-    """Fields and variants that the method had before, to where they went: the end of an error message."""
     needs: ClassVar[tuple[str, ...]] = ()
     """Optional fields of `Transitions` that the method cannot do without: "reward", "policy"."""
     distributed: ClassVar[bool] = False
@@ -54,7 +56,7 @@ class IntrinsicReward(nn.Module):
     config: Any
     """An instance of `Config`."""
 
-    @undisturbed
+    @default_torch_state
     def __init__(
         self,
         spaces: Spaces,
@@ -85,20 +87,15 @@ class IntrinsicReward(nn.Module):
         self.config = config
         self._build()
 
-    @classmethod
-    def upgrade(cls, name: str, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Name and settings that an older version stored (all fields, or some and a "variant"), in today's words."""
-        return name, dict(fields)
-
     # ---- the four verbs -----------------------------------------------------------------------------------
-    @undisturbed
+    @default_torch_state
     @torch.no_grad()
     def score(self, batch: Transitions) -> Tensor:
         """The raw bonus of every transition, (T, N). Pure: no gradient, no state change, deterministic."""
         batch = self._checked(batch)
         return self._masked(batch, self._score(batch)) if batch.valid.numel() else batch.valid.float()
 
-    @undisturbed
+    @default_torch_state
     @torch.no_grad()
     def observe(self, batch: Transitions) -> None:
         """Take the transitions into queues, memories and statistics. Once per transition, in time order."""
@@ -106,14 +103,14 @@ class IntrinsicReward(nn.Module):
         if batch.valid.numel():
             self._observe(batch)
 
-    @undisturbed
+    @default_torch_state
     @torch.no_grad()
     def step(self, batch: Transitions) -> Tensor:
         """`score` and `observe` in one pass: what trainers call."""
         batch = self._checked(batch)
         return self._masked(batch, self._step(batch)) if batch.valid.numel() else batch.valid.float()
 
-    @undisturbed
+    @default_torch_state
     @torch.enable_grad()
     def update(self, generator: torch.Generator | None = None) -> dict[str, Tensor]:
         """Learn from what was observed. Minibatches are drawn from `generator`, or else the bonus's own.
@@ -176,13 +173,13 @@ class IntrinsicReward(nn.Module):
             optimizer.load_state_dict(copy.deepcopy(state["optimizers"][name]))
         self.generator.set_state(state["generator"].cpu())
 
-    @undisturbed
+    @default_torch_state
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Continue from a `state_dict` of the same bonus with the same settings; another one is refused untouched."""
         self.check_state(state_dict, strict)
         return super().load_state_dict(state_dict, strict, assign)
 
-    @undisturbed
+    @default_torch_state
     def check_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Raise what `load_state_dict` would, and load nothing: for those with other parts to load beside the bonus."""
         given: Any = state

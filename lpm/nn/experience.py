@@ -76,16 +76,8 @@ class LeastSquares:
     """Inputs and targets of the MLP, (B, inputs) and (B, outputs)."""
 
 
-@dataclass(frozen=True)
-class WrittenOut:
-    """A loss that needs no autograd: the function also sets the gradients of all that is trained."""
-
-    descend: Callable[[Prepared], Tensor]
-    """Returns the mean loss of rows."""
-
-
-Loss = Callable[[Prepared], Tensor] | LeastSquares | WrittenOut
-"""What is minimised: a function that returns the loss of each row, (B,), or a mean of it; or a written-out kind."""
+Loss = Callable[[Prepared], Tensor] | LeastSquares
+"""What is minimised: a function that returns the loss of each row, (B,), or a mean of it; or that of an MLP."""
 
 
 def regression(model: Regressor, view: Callable[[Prepared], tuple[Tensor, Tensor, Tensor]]) -> Loss:
@@ -292,12 +284,9 @@ class Experience(nn.Module):
         losses = []
         for part in batches.parts:
             rows = self._prepared(batches.slots, part.to(batches.slots.device))
-            if isinstance(loss, WrittenOut):
-                value = loss.descend(rows)
-            else:
-                value = loss(rows).mean()
-                optimizer.zero_grad(set_to_none=True)
-                value.backward()  # type: ignore[no-untyped-call]
+            value = loss(rows).mean()
+            optimizer.zero_grad(set_to_none=True)
+            value.backward()  # type: ignore[no-untyped-call]
             if average is not None:
                 parameters = optimizer.param_groups[0]["params"]
                 average([*(parameter.grad for parameter in parameters), value.detach()], len(part))

@@ -62,32 +62,6 @@ class _Unfold(torch.autograd.Function):
         return fold(gradients[0].contiguous(), ctx.side), None
 
 
-class FoldedConv2d(nn.Conv2d):
-    """An ordinary convolution with the parameters of one, for inputs that need no gradient: the first of a network."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """(B, C, H, W) to (B, outputs, h, w), laid out channels last on the CPU."""
-        side, outputs, channels = self.stride[0], *self.weight.shape[:2]
-        if input.device.type != "cpu" or input.requires_grad:
-            return super().forward(input)
-        n = self.kernel_size[0] // side
-        # pixels beyond the last whole window are seen by none
-        height, width = ((size // side) * side for size in input.shape[2:])
-        image = input[:, :, :height, :width]
-        blocks = self.weight.view(outputs, channels, n, side, n, side)
-        by_pixel = image.permute(0, 2, 3, 1)
-        if by_pixel.is_contiguous() and channels > 1:
-            # channels last already: a row of a block is one piece of memory
-            h, w = height // side, width // side
-            folded = (
-                by_pixel.view(-1, h, side, w, side * channels).transpose(2, 3).reshape(-1, h, w, side**2 * channels)
-            )
-            weight = blocks.permute(0, 3, 5, 1, 2, 4).reshape(outputs, -1, n, n)
-            return functional.conv2d(folded.permute(0, 3, 1, 2), weight, self.bias)
-        weight = blocks.permute(0, 1, 3, 5, 2, 4).reshape(outputs, -1, n, n)
-        return functional.conv2d(fold(image, side), weight, self.bias)
-
-
 class FoldedConvTranspose2d(nn.ConvTranspose2d):
     """An ordinary transposed convolution with the parameters of one, which also gives its output folded."""
 

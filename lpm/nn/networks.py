@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from lpm.nn.folded import FoldedConv2d, FoldedConvTranspose2d, fold
+from lpm.nn.folded import FoldedConvTranspose2d, fold
 
 Activation = Literal["relu", "leaky_relu", "elu", "tanh"]
 
@@ -65,7 +65,7 @@ class SkipMLP(nn.Module):
 def conv_layers(channels: int, act: Activation) -> nn.Sequential:
     """The paper's three convolutions: 8/4-32, 4/2-64, 3/1-64."""
     return nn.Sequential(
-        FoldedConv2d(channels, 32, 8, 4),
+        nn.Conv2d(channels, 32, 8, 4),
         activation(act, inplace=True),
         nn.Conv2d(32, 64, 4, 2),
         activation(act, inplace=True),
@@ -106,6 +106,7 @@ class Encoder(nn.Module):
     ) -> None:
         super().__init__()
         self.is_image = len(input_shape) == 3
+        self.channels_last = self.is_image and min(input_shape[1:]) >= SMALLEST_IMAGE and input_shape[1:] != ICM_SIZE
         if self.is_image:
             channels, height, width = input_shape
             small = min(height, width) < SMALLEST_IMAGE
@@ -126,6 +127,8 @@ class Encoder(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, *input_shape) to (B, features)."""
+        if self.channels_last and x.device.type == "cpu":
+            x = x.contiguous(memory_format=torch.channels_last)
         return self.head(self.body(x))  # type: ignore[no-any-return]
 
 

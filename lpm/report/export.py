@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lpm.files import write_atomic
-from lpm.report.analysis import Analysis, Cell, ScoreTable
+from lpm.report.analysis import Analysis, Cell, ScoreTable, families
 from lpm.report.charts import usable
 from lpm.report.families import looks
 from lpm.report.figures import draw_curves, draw_heatmaps, draw_scores, encoded
@@ -47,7 +47,7 @@ def export(analyses: Sequence[Analysis], folder: Path) -> list[Path]:
 
 def drawings(analyses: Sequence[Analysis]) -> dict[str, Callable[[], Any]]:
     """Name of every figure of every experiment to what draws it."""
-    styles = looks(method for analysis in analyses for method in analysis.methods)
+    styles = looks((method for analysis in analyses for method in analysis.methods), families(analyses))
     found: dict[str, Callable[[], Any]] = {}
     for analysis in analyses:
         for metric in analysis.metrics("scores"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
@@ -77,6 +77,19 @@ def check_versions(group: Group) -> None:
                 f"versions differ between processes: {name} is {have[0]} in process 0 on {found[0][0]}, {have[other]} "
                 f"in process {other} on {found[other][0]}; install the same everywhere"
             )
+
+
+def expect_same(group: Group, told: Mapping[str, Any]) -> None:
+    """Refuse processes that were told different things, naming the first difference."""
+    everyone = group.everyone(dict(told))
+    for rank, other in enumerate(everyone):
+        for name in {**everyone[0], **other}:
+            first, here = (repr(table[name]) if name in table else "none" for table in (everyone[0], other))
+            if first != here:
+                raise ValueError(
+                    f"the processes were told different things: {name} is {first} in process 0, {here} in process "
+                    f"{rank}; start all of them with the same settings"
+                )
 
 
 def _find_others(rank: int, size: int, timeout: float) -> Any:

@@ -2,7 +2,7 @@
 
 from lpm.lock import BusyError
 from lpm.sweeps.job import RESULT_FORMAT, Function, Job, Result, Tick, load_result
-from lpm.sweeps.run import run_jobs, shared_workers
+from lpm.sweeps.sweep import run_jobs, shared_workers
 
 __all__ = [
     "RESULT_FORMAT",

@@ -54,7 +54,9 @@ def test_training_equals_that_on_an_environment_that_pays_the_bonus_itself(name:
 def test_the_critic_sees_task_reward_plus_weighted_bonus_on_raw_observations(name: str, normalised: bool) -> None:
     env: Any = VecNormalize(environment(name)) if normalised else environment(name)
     model = off_policy(name, env)
-    buffer = IntrinsicReplayBuffer.attach(model, bonus_for(model), mixer=MixerConfig(weight=0.5, scale="none", clip=1.0))
+    buffer = IntrinsicReplayBuffer.attach(
+        model, bonus_for(model), mixer=MixerConfig(weight=0.5, scale="none", clip=1.0)
+    )
     learn(model)
     normaliser = model.get_vec_normalize_env()
     assert (normaliser is not None) == normalised
@@ -126,7 +128,9 @@ def test_dict_observations_with_a_chosen_key() -> None:
 def test_dict_observations_under_vecnormalize() -> None:
     env = VecNormalize(envs(keyed=True))
     model = off_policy("DQN", env, policy="MultiInputPolicy")
-    buffer = IntrinsicReplayBuffer.attach(model, bonus_for(model, Constant, obs_key="here"), mixer=PLAIN, obs_key="here")
+    buffer = IntrinsicReplayBuffer.attach(
+        model, bonus_for(model, Constant, obs_key="here"), mixer=PLAIN, obs_key="here"
+    )
     learn(model)
     plain, mixed = samples(buffer.inner, env), samples(buffer, env)
     assert all(torch.equal(plain.observations[key], mixed.observations[key]) for key in ("here", "junk"))

@@ -168,7 +168,9 @@ def test_weight_one_changes_the_policy_and_weight_zero_does_not(name: str, bonus
 
 def test_extrinsic_weight_zero_keeps_the_bootstrap_at_time_limits() -> None:
     watch, model = Watch(), on_policy("PPO", envs())
-    learn(model, IntrinsicCallback(make_bonus("none", model), mixer=MixerConfig(extrinsic_weight=0.0)), watch, rollouts=1)
+    learn(
+        model, IntrinsicCallback(make_bonus("none", model), mixer=MixerConfig(extrinsic_weight=0.0)), watch, rollouts=1
+    )
     rewards = watch.kept[0]["rewards"]
     cut = np.zeros_like(rewards, dtype=bool)
     for row, length in enumerate((3, 5, 4)):

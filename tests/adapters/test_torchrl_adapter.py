@@ -149,7 +149,9 @@ def test_scoring_steps_and_scoring_blocks_agree() -> None:
 
 
 def test_gae_discounts_the_bonus() -> None:
-    transform = IntrinsicTransform(Constant(SPACES, num_envs=ROWS), mixer=MixerConfig(weight=1.0, extrinsic_weight=0.0, scale="none"))
+    transform = IntrinsicTransform(
+        Constant(SPACES, num_envs=ROWS), mixer=MixerConfig(weight=1.0, extrinsic_weight=0.0, scale="none")
+    )
     (batch,) = collect(envs(), steps=20, postproc=transform)
     value = ValueOperator(torch.nn.Linear(3, 1))
     for parameter in value.parameters():

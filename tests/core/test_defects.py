@@ -16,8 +16,7 @@ from gymnasium.spaces.utils import flatten_space
 
 import lpm
 from lpm import IntrinsicReward, Spaces, Transitions
-from lpm.core.check import DEFAULT_SPACES, random_block
-from lpm.core.check_case import Case, snapshot
+from lpm.core.check import DEFAULT_SPACES, Case, random_block, snapshot
 
 VECTOR = DEFAULT_SPACES["vector/continuous"]
 DISCRETE = DEFAULT_SPACES["vector/discrete"]

@@ -201,7 +201,7 @@ def test_bad_action_says_what_was_expected():
 
 @pytest.mark.parametrize(
     ("missing", "module", "extra"),
-    [("numba", "lpm.envs.maze_render", "maze"), ("pyglet", "lpm.envs.maze_miniworld", "miniworld")],
+    [("numba", "lpm.envs.maze_render", "maze"), ("pyglet", "lpm_paper.maze_miniworld", "miniworld")],
 )
 def test_missing_package_names_the_extra(monkeypatch, missing, module, extra):
     monkeypatch.setitem(sys.modules, missing, None)

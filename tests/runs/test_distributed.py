@@ -171,6 +171,20 @@ def test_different_versions_are_refused(pairs: Path) -> None:
     assert not (pairs / "differing").exists()
 
 
+@pytest.mark.parametrize(
+    ("scenario", "words"),
+    [
+        ("told", "'none' in process 0, 'rnd' in process 1"),
+        ("told_in_a_script", "run.seed is 0 in process 0, 1 in process 1"),
+    ],
+)
+def test_processes_that_were_told_different_things_are_refused(scenario: str, words: str, pairs: Path) -> None:
+    found = ended(pairs, scenario)
+    assert 0 not in found["codes"]
+    assert words in found["texts"][0]
+    assert not (pairs / scenario).exists()
+
+
 def test_shares_must_be_even(pairs: Path) -> None:
     found = ended(pairs, "refused")
     assert found["codes"] == [1, 1]

@@ -219,8 +219,9 @@ def test_a_run_goes_on_with_another_number_of_environments(tmp_path: Path) -> No
     before = final_state(tmp_path)
     said: list[str] = []
     more = with_envs(config, 6, 8, steps=config.steps + 2 * 48)
-    RunFolder.open(tmp_path).extend(more.steps)
-    outcome = train(more, tmp_path, ALWAYS, resume=True, say=said.append)
+    with pytest.raises(ValueError, match=r"run.steps"):
+        train(more, tmp_path, ALWAYS, resume=True, say=silent)
+    outcome = train(more, tmp_path, dataclasses.replace(ALWAYS, extend=True), resume=True, say=said.append)
     assert "New episodes begin, in another number of environments." in said
     assert outcome.steps == more.steps
     assert RunFolder.open(tmp_path).config == more
@@ -278,10 +279,8 @@ def test_a_second_process_in_the_same_folder_is_refused(
     busy = rf"another run is writing there: .*run/\.run\.lock is held by process {os.getpid()} on "
 
     def again() -> None:
-        if second == "extend":
-            RunFolder.open(out).extend(config.steps + 1)
-        else:
-            train(config, out, resume=second == "resume", say=silent)
+        more = dataclasses.replace(config, steps=config.steps + (second == "extend"))
+        train(more, out, TrainOptions(extend=True), resume=second != "new", say=silent)
 
     def meanwhile(agent: Agent, metrics: dict[str, float]) -> None:
         before = sorted((path, path.stat().st_mtime_ns) for path in out.rglob("*"))
