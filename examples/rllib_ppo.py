@@ -60,7 +60,9 @@ def train(args: Args) -> dict[str, float]:
         metrics = {key: float(value) for key, value in learner.items() if key.startswith("intrinsic_")}
         task = result["env_runners"].get("episode_return_mean", float("nan"))
         if iteration % 10 == 9:
-            print(f"{(iteration + 1) * batch} steps  task return {task:.1f}  bonus {metrics['intrinsic_mixed_mean']:.4f}")
+            print(
+                f"{(iteration + 1) * batch} steps  task return {task:.1f}  bonus {metrics['intrinsic_mixed_mean']:.4f}"
+            )
     algorithm.stop()
     bonus = metrics.get("intrinsic_mixed_mean", float("nan"))
     print(f"reached after {iterations * batch} steps: task return {task:.1f}, bonus {bonus:.4f} a step")

@@ -21,7 +21,9 @@ def main() -> None:
     """Train, save, say both returns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", default="lpm/MountainCar-v0")
-    parser.add_argument("--bonus", default="lgn", help="a name of `lpm bonuses`; of lgn its form for replayed transitions is taken")
+    parser.add_argument(
+        "--bonus", default="lgn", help="a name of `lpm bonuses`; of lgn its form for replayed transitions is taken"
+    )
     parser.add_argument("--weight", type=float, help="of the bonus; the library's default if left out")
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--num-envs", type=int, default=4)

@@ -189,7 +189,7 @@ def test_bad_parts_are_refused() -> None:
         IntrinsicVectorReward(envs, bonus, 0.5, mixer=PLAIN)
     with pytest.raises(ValueError, match="rollout_steps: expected an integer of at least 1, got 0"):
         IntrinsicVectorReward(envs, bonus, rollout_steps=0)
-    with pytest.raises(ValueError, match="settings .'beta'. are for a bonus given by its name"):
+    with pytest.raises(ValueError, match=r"settings \['beta'\] are for a bonus given by its name"):
         IntrinsicVectorReward(envs, bonus, beta=1)
     with pytest.raises(ValueError, match="needs the policy's parameters"):
         IntrinsicVectorReward(envs, lpm.make("eme", lpm.Spaces.of(envs), num_envs=3))

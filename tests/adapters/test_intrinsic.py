@@ -69,7 +69,9 @@ def test_native_environments_agree_with_gymnasiums_own(mode: AutoresetMode) -> N
     """Successors of lpm's batched environments, against the same environments one by one."""
     seen = []
     for vectorization in ("vector_entry_point", "sync"):
-        settings: Any = {"vector_kwargs": {"autoreset_mode": mode}} if vectorization == "sync" else {"autoreset_mode": mode}
+        settings: Any = (
+            {"vector_kwargs": {"autoreset_mode": mode}} if vectorization == "sync" else {"autoreset_mode": mode}
+        )
         inner = gymnasium.make_vec(
             "lpm/Rooms-v0", num_envs=ROWS, vectorization_mode=vectorization, max_episode_steps=7, **settings
         )
@@ -159,7 +161,9 @@ def test_it_is_what_the_parts_give_by_hand() -> None:
                 column.append(np.array(value))
             obs = after
         tensors = [torch.from_numpy(np.stack(column)) for column in columns]
-        block = lpm.Transitions.build(*tensors[:3], terminated=tensors[3], truncated=tensors[4], reward=tensors[5].float())
+        block = lpm.Transitions.build(
+            *tensors[:3], terminated=tensors[3], truncated=tensors[4], reward=tensors[5].float()
+        )
         raw = bonus.step(block)
         expected = mixer.mix(np.stack(columns[5]), raw.numpy(), block.valid.numpy()).total
         bonus.update()

@@ -370,7 +370,10 @@ class OtherLearner(PPOTorchLearner):
             "expected one agent",
         ),
         (lambda: add_intrinsic(config(), "rdn"), "unknown bonus 'rdn'; did you mean rnd"),
-        (lambda: add_intrinsic(config(), "rnd", RAW), "weight: expected a number, got a MixerConfig; pass it as mixer="),
+        (
+            lambda: add_intrinsic(config(), "rnd", RAW),
+            "weight: expected a number, got a MixerConfig; pass it as mixer=",
+        ),
         (lambda: add_intrinsic(config(), "rnd", -1.0), "MixerConfig.weight: expected a finite number of at least 0"),
         (lambda: config().learners(learner_class=IntrinsicPPOLearner).build_algo(), r"use add_intrinsic\(config\)"),
     ],

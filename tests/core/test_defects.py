@@ -367,7 +367,7 @@ def test_a_block_without_a_time_axis_is_told_what_to_do() -> None:
 
 
 def test_the_mixer_and_the_block_are_at_hand() -> None:
-    assert lpm.MixerConfig().weight == 1.0
+    assert lpm.MixerConfig().weight == 0.3
     assert "Transitions.build" in (lpm.Transitions.__doc__ or "")
 
 
