@@ -62,6 +62,8 @@ def save(model: BaseAlgorithm, intrinsic: Stateful, path: str | Path) -> None:
     `model.save_replay_buffer`.
     """
     _check(intrinsic)
+    if isinstance(intrinsic, IntrinsicCallback):
+        intrinsic.prepare(model)
     path = Path(path)
     content = io.BytesIO()
     model.save(content)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lpm.agents import A2CConfig, MixerConfig, PPOConfig
+from lpm.agents import A2CConfig, PPOConfig
 from lpm.bonuses.lgn import LGNConfig
 from lpm.bonuses.lpm_slow import LPMSlowConfig
 from lpm.core.settings import expect_idle
@@ -49,7 +49,6 @@ def test_a_default_may_be_made_anew_each_time() -> None:
 
 
 SCHEDULES = [
-    (MixerConfig, "schedule", "weight", "final_weight"),
     (PPOConfig, "learning_rate_schedule", "learning_rate", "final_learning_rate"),
     (A2CConfig, "learning_rate_schedule", "learning_rate", "final_learning_rate"),
     (PPOConfig, "entropy_schedule", "entropy", "final_entropy"),
