@@ -29,8 +29,8 @@ from lpm.core.monitor import BonusMonitor
 from lpm.core.registry import can_be_distributed, configure, make, names
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.state_file import from_bytes, to_bytes
-from lpm.state_tree import check_like
+from lpm.storage.state_file import from_bytes, to_bytes
+from lpm.storage.state_tree import check_like
 
 try:
     from ray.rllib.algorithms.ppo import PPOConfig

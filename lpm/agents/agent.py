@@ -27,7 +27,7 @@ from lpm.core.registry import resolve_device
 from lpm.core.settings import Schedule, expect, expect_at_least, expect_schedule, scheduled
 from lpm.core.spaces import Spaces
 from lpm.nn.inputs import in_chunks
-from lpm.state_tree import check_generator, check_like, check_optimizer
+from lpm.storage.state_tree import check_generator, check_like, check_optimizer
 
 PolicyKind = Literal["learnt", "uniform", "oracle"]
 POLICIES = get_args(PolicyKind)

@@ -16,7 +16,7 @@ from lpm.core.group import Sharded, current_group
 from lpm.core.spaces import Spaces
 from lpm.core.torch_state import default_torch_state
 from lpm.core.transitions import Transitions
-from lpm.state_tree import StateError, check_generator, check_optimizer
+from lpm.storage.state_tree import StateError, check_generator, check_optimizer
 
 
 class IntrinsicReward(nn.Module):

@@ -15,7 +15,7 @@ from lpm.core.bonus import IntrinsicReward
 from lpm.core.group import current_group
 from lpm.core.settings import check_types
 from lpm.core.spaces import Spaces
-from lpm.suggest import suggest
+from lpm.utils.suggest import suggest
 
 GROUP = "lpm.bonuses"
 

@@ -17,7 +17,7 @@ from lpm.core.registry import make, resolve_device
 from lpm.core.spaces import Spaces
 from lpm.envs.outside import find_spec, make_readable
 from lpm.runs.config import RunConfig
-from lpm.suggest import suggest
+from lpm.utils.suggest import suggest
 
 
 def make_envs(config: RunConfig, num_envs: int | None = None, **more: Any) -> Envs:

@@ -12,7 +12,7 @@ from lpm.runs.build import shard
 from lpm.runs.config import RunConfig
 from lpm.runs.distributed import TIMEOUT_SECONDS, check_versions
 from lpm.runs.train import TrainOptions, train
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 
 def train_on_ray(

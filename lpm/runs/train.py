@@ -25,8 +25,8 @@ from lpm.runs.distributed import expect_same
 from lpm.runs.folder import RunFolder
 from lpm.runs.loggers import Logger, Service, open_loggers
 from lpm.runs.metrics import Averages, MetricsFile, numbers
-from lpm.state_file import differing_versions
-from lpm.state_tree import check_like
+from lpm.storage.state_file import differing_versions
+from lpm.storage.state_tree import check_like
 
 MODELS_BEFORE_FAILURE = "models-before-failure.safetensors"
 
@@ -230,6 +230,7 @@ class _Run:
         with _graceful() as stop, self._noting_loss():
             while agent.steps < config.steps and not stopped:
                 self.averages.add(agent.cycle())
+                self._show_messages()
                 if agent.steps >= self.next_line or agent.steps >= config.steps:
                     self._line(lines, loggers)
                 if on_cycle is not None:
@@ -249,6 +250,12 @@ class _Run:
         return Outcome(
             status, agent.steps, self.seconds, lines.rows, agent.collector.visits.copy(), self._time_shares()
         )
+
+    def _show_messages(self) -> None:
+        """What the agent's monitor found, once each."""
+        for message in self.agent.messages:
+            self.say(f"Step {self.agent.steps:,}: {message}.")
+        self.agent.messages.clear()
 
     def _line(self, lines: MetricsFile, loggers: list[Logger]) -> None:
         steps = self.agent.steps

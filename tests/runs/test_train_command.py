@@ -18,7 +18,7 @@ SMALL = [
 
 
 def test_options_reach_the_config_and_the_run_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status = run([*SMALL, "--beta", "0.25", "--seed", "3", "--ppo.value-heads", "2", "--out", str(tmp_path / "r")])
+    status = run([*SMALL, "--weight", "0.25", "--seed", "3", "--ppo.value-heads", "2", "--out", str(tmp_path / "r")])
     assert status == 0
     config = RunFolder.open(tmp_path / "r").config
     assert (config.env, config.seed, config.mixer.weight, config.learner.value_heads) == (
@@ -119,7 +119,7 @@ def test_help_explains_every_field(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         run(["--bonus", "lpm", "--help"])
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    for option in ("--ppo.network.hidden", "--mixer.clip", "--bonus.queue-size", "--env.NAME", "--resume", "--beta"):
+    for option in ("--ppo.network.hidden", "--mixer.clip", "--bonus.queue-size", "--env.NAME", "--resume", "--weight"):
         assert option in text
     assert "Bound on the absolute value of the bonus" in text
 

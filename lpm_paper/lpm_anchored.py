@@ -10,13 +10,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from lpm.bonuses import lpm_release
 from lpm.bonuses.lpm import MINIWORLD_F, MNIST_F, AlgorithmOne, QueueConfig, shared_encoder
 from lpm.core.registry import register
 from lpm.core.settings import expect, expect_at_least, expect_choice, expect_idle
 from lpm.nn.bayes import BayesianRegression, RandomFeatures, median_distance
 from lpm.nn.experience import Prepared
 from lpm.nn.random_target import random_encoder
+from lpm_paper import lpm_release
 
 ENCODED = 128  # features of the frozen random encoder of images
 LEAST = 32  # transitions that floor, anchor and length scale are measured on, and that make a whole update
