@@ -34,7 +34,7 @@ import torch
 import lpm
 import lpm.envs
 from lpm import MixerConfig
-from lpm.files import write_atomic
+from lpm.storage.files import write_atomic
 
 Run = Callable[[int], None]
 ENV = "lpm/MountainCar-v0"

@@ -26,7 +26,7 @@ from stable_baselines3.common.env_util import make_vec_env
 
 from lpm.adapters.sb3 import IntrinsicCallback, IntrinsicReplayBuffer, MixerConfig, make_bonus
 from lpm.envs.coverage import Coverage
-from lpm.files import write_atomic
+from lpm.storage.files import write_atomic
 
 ENV = "lpm/MountainCar-v0"
 CELLS = 100

@@ -21,7 +21,7 @@ from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 
 def missing(package: str, extra: str) -> ImportError:

@@ -18,8 +18,8 @@ import lpm
 import lpm.envs
 from lpm import MixerConfig
 from lpm.adapters.gymnasium import IntrinsicVectorReward
-from lpm.state_file import load
-from lpm.versions import pip_install
+from lpm.storage.state_file import load
+from lpm.utils.versions import pip_install
 
 PLAIN = MixerConfig(weight=1.0, scale="none")
 MODES = list(AutoresetMode)

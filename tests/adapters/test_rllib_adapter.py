@@ -43,7 +43,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec  # noqa: E402
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode  # noqa: E402
 
 from lpm.adapters.rllib import IntrinsicConnector, IntrinsicPPOLearner, NoteEpisodes, add_intrinsic  # noqa: E402
-from lpm.versions import pip_install  # noqa: E402
+from lpm.utils.versions import pip_install  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*rllib-single-agent-env"),

@@ -20,7 +20,7 @@ from lpm.adapters.sb3 import (
     make_bonus,
     save,
 )
-from lpm.state_file import save_state
+from lpm.storage.state_file import save_state
 
 MIXER = MixerConfig(weight=0.3)
 

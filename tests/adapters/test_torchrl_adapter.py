@@ -37,7 +37,7 @@ with warnings.catch_warnings():
 
 from lpm.adapters._torchrl_specs import _space, plain_action
 from lpm.adapters.torchrl import IntrinsicLoss, IntrinsicTransform, spaces_of
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning:torchrl")
 

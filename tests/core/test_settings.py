@@ -9,11 +9,11 @@ import pytest
 
 from lpm.agents import A2CConfig, PPOConfig
 from lpm.bonuses.lgn import LGNConfig
-from lpm.bonuses.lpm_anchored import LPMAnchoredConfig
-from lpm.bonuses.lpm_release import LPMReleaseConfig
 from lpm.bonuses.lpm_slow import LPMSlowConfig
 from lpm.core.settings import expect_idle
 from lpm_paper.lgn_forms import NetworksConfig
+from lpm_paper.lpm_anchored import LPMAnchoredConfig
+from lpm_paper.lpm_release import LPMReleaseConfig
 
 # config, what makes a setting idle, what does not (None: nothing), the setting, another value, the message
 IDLE: list[tuple[type, dict[str, Any], dict[str, Any] | None, str, Any, str]] = [
