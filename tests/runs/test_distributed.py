@@ -98,6 +98,7 @@ def test_the_state_of_two_is_that_of_one(single: dict[str, Any], pair: dict[str,
     assert gap(a["bonus"]["episode.rows"], b["bonus"]["episode.rows"]) < 1e-4
     assert gap(a["collector"]["obs"], b["collector"]["obs"]) < 1e-4
     assert gap(a["collector"]["envs"]["points"], b["collector"]["envs"]["points"]) == 0.0
+    assert gap(a["mixer"]["bonus.rows"], b["mixer"]["bonus.rows"]) < 1e-3
     assert gap(a["mixer"]["task.rows"], b["mixer"]["task.rows"]) < 1e-3
 
 
