@@ -158,7 +158,7 @@ class LearningProgress(IntrinsicReward):
         sample = self.experience.latest(held, [fixed_sample(held, FLOOR_ROWS)])
         (index,) = sample.parts
         slots = sample.slots[index.to(sample.slots.device)]
-        seen = self.experience.all_gather(self.experience.at(slots, lambda rows: rows.x_next).flatten(1))
+        seen = self.experience.all_gather(self.experience.at(slots, lambda rows: rows.x_next).flatten(1), slots)
         self.floor.fill_(self.least_floor).add_(share * (seen - seen.mean(0)).square().mean(1).median())
 
 
