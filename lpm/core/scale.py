@@ -21,7 +21,7 @@ SEGMENT = 128
 """Steps of a segment: a horizon of 1/(1 - 0.99) and a little more."""
 KEPT = 512
 """Sizes that are kept. A scale of the whole run thins them out evenly when there are more."""
-ENOUGH, FLOOR = 16, 0.25
+ENOUGH, FLOOR = 64, 0.25
 """A scale of the whole run that was measured on this many segments never falls below this share of its highest value:
 what is left of a bonus when everything is known is not scaled up again, however long that lasts."""
 TINY = 1e-12
