@@ -10,7 +10,7 @@ import pytest
 from lpm.agents import A2CConfig, PPOConfig
 from lpm.bonuses.lgn import LGNConfig
 from lpm.bonuses.lpm_slow import LPMSlowConfig
-from lpm.core.settings import expect_idle
+from lpm.core.settings import reject_unused
 from lpm_paper.lgn_forms import NetworksConfig
 from lpm_paper.lpm_anchored import LPMAnchoredConfig
 from lpm_paper.lpm_release import LPMReleaseConfig
@@ -43,9 +43,9 @@ def test_a_default_may_be_made_anew_each_time() -> None:
     class Config:
         parts: list[int] = field(default_factory=list)
 
-    expect_idle(Config(), "here", "parts")
+    reject_unused(Config(), "here", "parts")
     with pytest.raises(ValueError, match=r"Config\.parts: expected its default \[\] here"):
-        expect_idle(Config([1]), "here", "parts")
+        reject_unused(Config([1]), "here", "parts")
 
 
 SCHEDULES = [
