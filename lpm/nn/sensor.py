@@ -1,0 +1,246 @@
+"""Noise of a sensor: how much there is, and the state behind it.
+
+A reading that was only noise is taken back by the next one; a real change is not. With e_t the surprise of a step
+against "nothing changes but what the action usually does", noise of variance R and real changes of variance Q,
+
+    E[e_t²] = Q + 2R,    E[e_t · e_{t+1}] = −R,
+
+so the lag-1 product tells noise from change. Kalman's steady gain follows from ρ = R / E[e_t²].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from lpm.core.group import ALONE, Group
+from lpm.core.transitions import Transitions
+from lpm.nn.memory import episodes_over
+
+SAME = 1e-5
+"""Readings this near are the same one: what float32 makes of one number computed twice."""
+EXACT = 0.001
+"""A sensor whose changes go back and forth between the same two readings this often has no noise: noise never does."""
+CERTAIN = 2.0
+"""Standard errors by which a lag-1 correlation must be below 0 before it counts."""
+CUT = 5.0
+"""Geometric mean sizes at which surprises are cut: 2.7 standard deviations of a normal one. Glitches are no noise."""
+NEVER = 1e30
+"""Stands for a reading that there has not been."""
+
+
+# ---- the formulas ---------------------------------------------------------------------------------------------
+def steady_gain(rho: Tensor) -> Tensor:
+    """Kalman's gain K = (√(q² + 4q) − q) / 2 with q = Q/R = 1/ρ − 2: 1 without noise (ρ ≤ 0), 0 for noise alone.
+
+    >>> steady_gain(torch.tensor([-0.5, 0.0, 1 / 3, 0.5, 1.0])).tolist()
+    [1.0, 1.0, 0.6180340051651001, 0.0, 0.0]
+    """
+    q = (1 / rho.clamp(1e-6, 0.5) - 2).clamp_min(0)
+    gain = 2 / (1 + (1 + 4 / q).sqrt())  # the same, without a difference of large numbers
+    return torch.where(rho <= 0, torch.ones_like(gain), gain)
+
+
+class Surprises(NamedTuple):
+    """What a block says about the noise: the surprise of each step, and of the step before it."""
+
+    code: Tensor  # (T, N, k) of the action
+    change: Tensor  # (T, N, W)
+    now: Tensor  # (T, N, W)
+    before: Tensor  # (T, N, W)
+    code_before: Tensor  # (T, N, k)
+    paired: Tensor  # (T, N) there was a step before, in the same episode
+
+
+class SensorNoise(nn.Module):
+    """How noisy each of W readings is after an action: sums over transitions that fade, and what follows from them.
+
+    All is regressed on the code of the action: a mean each for discrete actions, linear for continuous ones.
+    """
+
+    gram: Tensor  # (k, k) of all steps
+    pair_gram: Tensor  # (k, k) of those with a next one
+    sums: Tensor  # (4, k, W) changes; of pairs: the next surprise, squares, products
+    turns: Tensor  # (2, W) changes of a reading, and those back and forth
+    moments: Tensor  # (3, W) count, sum and sum of squares of readings
+    sizes: Tensor  # (2, W) changes of a reading, and the sum of log |change| over them
+    usual: Tensor  # (k, W) change that an action usually makes
+    lasting: Tensor  # (k, W) of which the next step takes nothing back
+    noise: Tensor  # (k, W) R
+    power: Tensor  # (k, W) E[e²]
+    spread: Tensor  # (k, k) inverse of the pairs' Gram matrix
+    rarity: Tensor  # (W,) 1 / number of changes of a reading
+    centre: Tensor  # (W,) mean reading
+    signal: Tensor  # (W,) 1 − R/V, the share of a reading's variance that is no noise
+    noisy: Tensor  # (W,) bool: which readings are filtered
+    most: Tensor  # (W,) size at which surprises are cut
+
+    def __init__(self, codes: int, width: int) -> None:
+        super().__init__()
+        for name, shape in {
+            "gram": (codes, codes),
+            "pair_gram": (codes, codes),
+            "sums": (4, codes, width),
+            "turns": (2, width),
+            "moments": (3, width),
+            "sizes": (2, width),
+        }.items():
+            self.register_buffer(name, torch.zeros(shape, dtype=torch.float64))
+        for name in ("usual", "lasting", "noise", "power"):
+            self.register_buffer(name, torch.zeros(codes, width))
+        self.register_buffer("spread", torch.eye(codes))
+        self.register_buffer("rarity", torch.ones(width))
+        self.register_buffer("centre", torch.zeros(width))
+        self.register_buffer("signal", torch.ones(width))
+        self.register_buffer("noisy", torch.zeros(width, dtype=torch.bool))
+        self.register_buffer("most", torch.full((width,), NEVER))
+
+    def gain(self, code: Tensor) -> tuple[Tensor, Tensor]:
+        """Lasting change and gain (..., n) of the n noisy readings, after actions with a code (..., k)."""
+        code = code.to(self.power.dtype)
+        power = (code @ self.power[:, self.noisy]).clamp_min(1e-12)
+        samples = ((code @ self.spread) * code).sum(-1, keepdim=True).clamp_min(0) + self.rarity[self.noisy]
+        chance = CERTAIN * samples.sqrt()
+        rho = code @ self.noise[:, self.noisy] / power
+        return code @ self.lasting[:, self.noisy], steady_gain(torch.where(rho > chance, rho, 0.0))
+
+    def add(self, found: Surprises, readings: Tensor, turns: Tensor, valid: Tensor, group: Group = ALONE) -> None:
+        """Take in a block; `readings` (T, N, W) are those after each step, `turns` (2, W) as `Readings` counts them."""
+        code, change, rows = found.code[valid].double(), found.change[valid], readings[valid].double()
+        earlier = found.code_before[found.paired].double()
+        now, before = (part[found.paired].clamp(-self.most, self.most).double() for part in (found.now, found.before))
+        size = change.abs()
+        moved = size > SAME
+        added = group.sum(
+            code.T @ code,
+            earlier.T @ earlier,
+            torch.stack(
+                [
+                    code.T @ change.clamp(-self.most, self.most).double(),
+                    *(earlier.T @ part for part in (now, before.square(), before * now)),
+                ]
+            ),
+            turns,
+            torch.stack([torch.full_like(rows[:1].sum(0), len(rows)), rows.sum(0), rows.square().sum(0)]),
+            torch.stack([moved.sum(0).double(), torch.where(moved, size, 1).double().log().sum(0)]),
+        )
+        for total, new in zip(self._totals, added, strict=True):
+            total += new
+
+    @property
+    def _totals(self) -> tuple[Tensor, ...]:
+        return self.gram, self.pair_gram, self.sums, self.turns, self.moments, self.sizes
+
+    def solve(self, keep: float) -> None:
+        """Make what was added take effect; it will count `keep` times as much from now on."""
+        inverse, pair_inverse = _ridge_inverse(self.gram), _ridge_inverse(self.pair_gram)
+        usual = inverse @ self.sums[0]
+        after, power, product = pair_inverse @ self.sums[1:]
+        self.usual.copy_(usual)
+        self.lasting.copy_(usual + after)
+        self.noise.copy_(-product)
+        self.power.copy_(power)
+        self.spread.copy_(pair_inverse)
+        count, sums, squares = self.moments.clamp(-1e300, 1e300)
+        mean = sums / count.clamp_min(1)
+        variance = (squares / count.clamp_min(1) - mean.square()).clamp_min(1e-12)
+        least = (-product).amin(0).clamp_min(0)  # an episode does not start with the action that shows a TV
+        self.centre.copy_(mean)
+        self.signal.copy_((1 - least / variance).clamp(0, 1))
+        changed, back = self.turns
+        self.rarity.copy_(1 / changed.clamp_min(1))
+        self.noisy.copy_((back <= EXACT * changed) & (self.noise > 0).any(0))
+        moved, logs = self.sizes
+        self.most.copy_(torch.where(moved > 0, CUT * (logs / moved.clamp_min(1)).exp(), NEVER))
+        for total in self._totals:
+            total.mul_(keep)
+
+
+def _ridge_inverse(gram: Tensor) -> Tensor:
+    return torch.linalg.inv(gram + torch.eye(len(gram), dtype=gram.dtype, device=gram.device))
+
+
+class Readings(nn.Module):
+    """Where each environment's filter stands: the state behind its latest reading, and what came just before."""
+
+    state: Tensor  # (N, W) x̂
+    surprise: Tensor  # (N, W) of the latest step
+    code: Tensor  # (N, k) of its action
+    latest: Tensor  # (N, 3, W) the three latest different readings, newest first
+
+    def __init__(self, num_envs: int, codes: int, width: int) -> None:
+        super().__init__()
+        for name, shape in {"state": (width,), "surprise": (width,), "code": (codes,), "latest": (3, width)}.items():
+            self.register_buffer(name, torch.zeros(num_envs, *shape))
+
+    def filtered(
+        self, starts: Tensor, valid: Tensor, phi: Tensor, following: Tensor, code: Tensor, noise: SensorNoise
+    ) -> tuple[Tensor, Tensor]:
+        """x̂ before and after each step, (T, N, W), of readings before and after; `starts` (T, N) begin an episode.
+
+        x̂' = p + K(a) · (φ' − p) with p = x̂ + u(a); at the start of an episode x̂ is the reading, shrunk to the mean by
+        the share of it that is noise.
+        """
+        before, after = phi.clone(), following.clone()
+        noisy = noise.noisy
+        if not bool(noisy.any()):
+            return before, after
+        first = torch.lerp(noise.centre[noisy], phi[..., noisy], noise.signal[noisy])
+        change, gain = noise.gain(code)
+        state, seen = self.state[:, noisy], following[..., noisy]
+        states = []
+        for t in range(len(phi)):
+            begun = torch.where(starts[t].unsqueeze(1), first[t], state)
+            new = torch.lerp(begun + change[t], seen[t], gain[t])
+            states.append((begun, new))
+            state = torch.where(valid[t].unsqueeze(1), new, begun)
+        before[..., noisy] = torch.stack([begun for begun, _ in states])
+        after[..., noisy] = torch.stack([new for _, new in states])
+        return before, after
+
+    def observe(
+        self, batch: Transitions, starts: Tensor, phi: Tensor, following: Tensor, code: Tensor, after: Tensor, usual: Tensor
+    ) -> tuple[Surprises, Tensor]:
+        """Go on from a block, whose states `after` each step `filtered` gave; surprises, and turns (2, W)."""
+        valid = batch.valid
+        change = following - phi
+        now = change - code @ usual
+        surprise, earlier, (new, old, older) = self.surprise, self.code, self.latest.unbind(1)
+        before, code_before, state = [], [], self.state
+        moved = back = torch.zeros(phi.shape[2], dtype=torch.float64, device=phi.device)
+        never = torch.full_like(new, NEVER)
+        for t in range(len(phi)):
+            start, real = starts[t].unsqueeze(1), valid[t].unsqueeze(1)
+            before.append(surprise)
+            code_before.append(earlier)
+            surprise, earlier = torch.where(real, now[t], surprise), torch.where(real, code[t], earlier)
+            state = torch.where(real, after[t], state)
+            new, old, older = (torch.where(start, a, b) for a, b in ((phi[t], new), (never, old), (never, older)))
+            changed = real & ~_same(following[t], new)
+            turned = changed & _same(following[t], old) & _same(new, older)
+            moved, back = moved + changed.sum(0), back + turned.sum(0)
+            new, old, older = (
+                torch.where(changed, a, b) for a, b in ((following[t], new), (new, old), (old, older))
+            )
+        live = ~episodes_over(batch).unsqueeze(1)
+        self.state.copy_(state * live)
+        self.surprise.copy_(surprise * live)
+        self.code.copy_(earlier * live)
+        self.latest.copy_(torch.stack([new, old, older], 1) * live.unsqueeze(1))
+        found = Surprises(code, change, now, torch.stack(before), torch.stack(code_before), valid & ~starts)
+        return found, torch.stack([moved, back])
+
+    def whole(self, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """The state that a single process would have: environments of several processes beside each other."""
+        return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
+
+    def part(self, whole: Mapping[str, Tensor], rank: int, size: int) -> dict[str, Tensor]:
+        """The state that process `rank` of `size` goes on from: that of its environments."""
+        return {key: value.chunk(size)[rank].clone() for key, value in whole.items()}
+
+
+def _same(a: Tensor, b: Tensor) -> Tensor:
+    return (a - b).abs() <= SAME * (1 + a.abs())
