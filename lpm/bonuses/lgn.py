@@ -52,6 +52,10 @@ MOST_ERROR = 4.0
 """Multiples of V beyond which a squared error counts no more: glitches are rare."""
 STILL = 1e-6
 """Of the mean squared step: less than this is standing still."""
+BINS = (-0.5, 0.0, 0.5)
+"""Where the range of a continuous action is divided: noise may begin at any of its values."""
+ACTIONS = 64
+"""Of the latest transitions, among which the one with the least noise is looked for."""
 CHUNK = 1 << 21
 """Numbers that are encoded at a time: what a cache holds."""
 
@@ -165,12 +169,12 @@ class LGN(IntrinsicReward):
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
         self.register_buffer("learnt", torch.zeros((), dtype=torch.int64))
         row, action = ((raw,), torch.float32), (spaces.action_shape, spaces.action_dtype)
-        columns = {"before": row, "action": action, "after": row}
+        columns = {"before": row, "action": action, "after": row, "reading": row}
         self.buffer = RingBuffer(max(self.rollout, config.warmup), columns, self.group.size)
         self.episode = WindowMemory(self.num_envs if self.episodic else 1, config.memory_size, width)
         self.run = HashedSample(config.memory_size if config.memory != "episodic" else 1, (width,))
         self.filters = config.filter and self.episodic
-        codes = spaces.action_width + 1 if not spaces.factors else max(spaces.action_width, 1)
+        codes = max(spaces.action_width * (1 if spaces.factors else len(BINS) + 2), 1)
         shape = (codes, raw) if self.filters else (1, 1)
         self.noise = SensorNoise(*shape)
         self.readings = Readings(self.num_envs if self.filters else 1, *shape)
@@ -191,13 +195,14 @@ class LGN(IntrinsicReward):
         reward = torch.zeros(batch.shape, device=batch.device)
         if not ready:
             if keep:
-                self._remember(batch, seen, following)
+                self._remember(batch, seen, following, following)
             return reward
         starts = episode_starts(batch, self.episode.count > 0) if self.episodic else batch.valid
         before, after = seen, following
         if self.filters:
             code = self._code(batch.action)
-            before, after = self.readings.filtered(starts, batch.valid, seen, following, code, self.noise)
+            states = self.readings.filtered(starts, batch.valid, seen, following, code, self.noise)
+            before, after = map(self.noise.shrunk, states)
         x, new = self.state.projected(before), self.state.projected(after)
         line = self.episode.line(batch, x, new) if self.episodic else None
         if score:
@@ -211,20 +216,20 @@ class LGN(IntrinsicReward):
             reward = self._gate(x.flatten(0, 1), batch.action.flatten(0, 1)).view(batch.shape) * novelty
         if keep:
             if self.filters:
-                found, turns = self.readings.observe(batch, starts, seen, following, code, after, self.noise.usual)
+                found, turns = self.readings.observe(batch, starts, seen, following, code, states[1], self.noise.usual)
                 self.noise.add(found, following, turns, batch.valid, self.group)
             if line is not None:
                 self.episode.keep(batch, line)
-            self._remember(batch, before, after)
+            self._remember(batch, before, after, self.noise.shrunk(following) if self.filters else following)
         return reward
 
-    def _remember(self, batch: Transitions, before: Tensor, after: Tensor) -> None:
+    def _remember(self, batch: Transitions, before: Tensor, after: Tensor, reading: Tensor) -> None:
         """Keep rows to learn from; until scales are known, to measure them as well."""
-        rows = {"before": before[batch.valid], "after": after[batch.valid]}
+        rows = [part[batch.valid] for part in (before, after, reading)]
         order = self.group.order(batch.valid)
         if self.updates == 0:
-            self.state.observe(torch.stack([*rows.values()], 1).flatten(0, 1), order and order.repeated(2))
-        self.buffer.push(order, **rows, action=batch.action[batch.valid].to(self.spaces.action_dtype))
+            self.state.observe(torch.stack(rows[:2], 1).flatten(0, 1), order and order.repeated(2))
+        self.buffer.push(order, before=rows[0], after=rows[1], reading=rows[2], action=batch.action[batch.valid].to(self.spaces.action_dtype))
 
     def _features(self, batch: Transitions) -> tuple[Tensor, Tensor]:
         """Features of observations and successors, each (T, N, W); zero where not valid.
@@ -252,11 +257,13 @@ class LGN(IntrinsicReward):
         return features.view(*which.shape, -1)
 
     def _code(self, action: Tensor) -> Tensor:
-        """(T, N, k): one-hot codes of discrete actions; continuous ones and a 1."""
-        flat = action.flatten(0, 1)
-        code = self.spaces.encode_action(flat)
-        if not self.spaces.factors or not code.shape[1]:
-            code = torch.cat([code, code.new_ones(len(code), 1)], 1)
+        """(T, N, k): one-hot codes of discrete actions; of continuous ones the numbers and one-hot codes of their bins."""
+        code = self.spaces.encode_action(action.flatten(0, 1))
+        if self.spaces.action_kind == "continuous":
+            bins = torch.bucketize(code, code.new_tensor(BINS))
+            code = torch.cat([code, torch.nn.functional.one_hot(bins, len(BINS) + 1).flatten(1)], 1)
+        elif not code.shape[1]:
+            code = code.new_ones(len(code), 1)
         return code.view(*action.shape[:2], -1)
 
     def _gate(self, x: Tensor, action: Tensor) -> Tensor:
@@ -281,21 +288,21 @@ class LGN(IntrinsicReward):
         if fresh == 0 or (self.updates == 0 and self.buffer.total < self.config.warmup):
             return {}
         slots = self.buffer.last(fresh)
-        before, action, after = (self.buffer[name][slots] for name in ("before", "action", "after"))
+        *rows, action = (self.buffer[name][slots] for name in ("before", "after", "reading", "action"))
         group = self.group
         held = min(fresh, len(self.buffer))
         order = None if group.alone else Order(group, self.buffer.places(slots, held), held)
         first = bool(self.updates == 0)
         if first:
             self.state.fix()
-            before, after = self.state.scaled(before), self.state.scaled(after)
-        x, target = self.state.projected(before), self.state.projected(after)
+            rows = [self.state.scaled(part) for part in rows]
+        x, new, target = map(self.state.projected, rows)
         if first:
-            self.design.fix(target if order is None else order.join(target))
+            self.design.fix(new if order is None else order.join(new))
         design = self.design(x, action)
         error = target - self.dynamics(*design)  # of f as it was when the transitions were collected
         keep = math.exp(-fresh / self.config.horizon)
-        self._measure(target - x, target, x.new_ones(len(x)) if first else self._gate(x, action))
+        self._measure(new - x, target, x.new_ones(len(x)) if first else self._gate(x, action))
         squares = (error @ self.unit.T).square()
         bound = MOST_ERROR * self.variance.sum() / squares.sum(1, keepdim=True).clamp_min(1e-12)
         self.error_model.add(*design, squares * bound.clamp_max(1), keep, group)
@@ -303,8 +310,8 @@ class LGN(IntrinsicReward):
         self.error_model.solve()
         self.dynamics.solve()
         if self.filters:
-            self.noise.solve(keep)
-        self.run.observe(target, order)
+            self.noise.solve(keep, group.rows(self._code(action[:ACTIONS].unsqueeze(1)).flatten(0, 1)))
+        self.run.observe(new, order)
         self.learnt.fill_(self.buffer.total)
         self.updates += 1
         gate = self._gate(x, action)

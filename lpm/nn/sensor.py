@@ -24,8 +24,8 @@ SAME = 1e-5
 """Readings this near are the same one: what float32 makes of one number computed twice."""
 EXACT = 0.001
 """A sensor whose changes go back and forth between the same two readings this often has no noise: noise never does."""
-CERTAIN = 2.0
-"""Standard errors by which a lag-1 correlation must be below 0 before it counts."""
+CERTAIN = 3.0
+"""Standard errors by which a correlation, or what an action changes, must differ from 0 before it counts."""
 CUT = 5.0
 """Geometric mean sizes at which surprises are cut: 2.7 standard deviations of a normal one. Glitches are no noise."""
 NEVER = 1e30
@@ -100,12 +100,22 @@ class SensorNoise(nn.Module):
 
     def gain(self, code: Tensor) -> tuple[Tensor, Tensor]:
         """Lasting change and gain (..., n) of the n noisy readings, after actions with a code (..., k)."""
-        code = code.to(self.power.dtype)
-        power = (code @ self.power[:, self.noisy]).clamp_min(1e-12)
-        samples = ((code @ self.spread) * code).sum(-1, keepdim=True).clamp_min(0) + self.rarity[self.noisy]
-        chance = CERTAIN * samples.sqrt()
-        rho = code @ self.noise[:, self.noisy] / power
-        return code @ self.lasting[:, self.noisy], steady_gain(torch.where(rho > chance, rho, 0.0))
+        noise, power, chance = self._measured(code)
+        change = code @ self.lasting[:, self.noisy]
+        rho = noise / power
+        change = torch.where(change.square() > chance.square() * power, change, 0.0)
+        return change, steady_gain(torch.where(rho > chance, rho, 0.0))
+
+    def _measured(self, code: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """R and E[e²] of the noisy readings after these actions, and how large a correlation may be by chance."""
+        noise, power = code @ self.noise[:, self.noisy], (code @ self.power[:, self.noisy]).clamp_min(1e-12)
+        leverage = ((code @ self.spread) * code).sum(-1, keepdim=True).clamp_min(0)
+        return noise, power, CERTAIN * (leverage + self.rarity[self.noisy]).sqrt()
+
+    def shrunk(self, state: Tensor) -> Tensor:
+        """States (..., W) as near to the mean as their readings are noise: nothing is left of what is noise alone."""
+        share = torch.where(self.noisy, self.signal, 1.0)
+        return torch.lerp(self.centre, state, share) if bool(self.noisy.any()) else state
 
     def add(self, found: Surprises, readings: Tensor, turns: Tensor, valid: Tensor, group: Group = ALONE) -> None:
         """Take in a block; `readings` (T, N, W) are those after each step, `turns` (2, W) as `Readings` counts them."""
@@ -134,8 +144,11 @@ class SensorNoise(nn.Module):
     def _totals(self) -> tuple[Tensor, ...]:
         return self.gram, self.pair_gram, self.sums, self.turns, self.moments, self.sizes
 
-    def solve(self, keep: float) -> None:
-        """Make what was added take effect; it will count `keep` times as much from now on."""
+    def solve(self, keep: float, code: Tensor) -> None:
+        """Make what was added take effect; it will count `keep` times as much from now on.
+
+        `code` (B, k) are actions that were taken.
+        """
         inverse, pair_inverse = _ridge_inverse(self.gram), _ridge_inverse(self.pair_gram)
         usual = inverse @ self.sums[0]
         after, power, product = pair_inverse @ self.sums[1:]
@@ -144,17 +157,20 @@ class SensorNoise(nn.Module):
         self.noise.copy_(-product)
         self.power.copy_(power)
         self.spread.copy_(pair_inverse)
-        count, sums, squares = self.moments.clamp(-1e300, 1e300)
-        mean = sums / count.clamp_min(1)
-        variance = (squares / count.clamp_min(1) - mean.square()).clamp_min(1e-12)
-        least = (-product).amin(0).clamp_min(0)  # an episode does not start with the action that shows a TV
-        self.centre.copy_(mean)
-        self.signal.copy_((1 - least / variance).clamp(0, 1))
+        moved, logs = self.sizes
+        self.most.copy_(torch.where(moved > 0, CUT * (logs / moved.clamp_min(1)).exp(), NEVER))
         changed, back = self.turns
         self.rarity.copy_(1 / changed.clamp_min(1))
         self.noisy.copy_((back <= EXACT * changed) & (self.noise > 0).any(0))
-        moved, logs = self.sizes
-        self.most.copy_(torch.where(moved > 0, CUT * (logs / moved.clamp_min(1)).exp(), NEVER))
+        count, sums, squares = self.moments
+        mean = sums / count.clamp_min(1)
+        variance = (squares / count.clamp_min(1) - mean.square()).clamp_min(1e-12)
+        self.centre.copy_(mean)
+        noise, power, chance = self._measured(code)
+        # the least of any action: an episode does not start with the one that shows a TV
+        most_noise = (noise.clamp_min(0) + chance * power).amin(0)
+        self.signal.fill_(1)
+        self.signal[self.noisy] = (1 - most_noise / variance[self.noisy]).clamp(0, 1).to(self.signal.dtype)
         for total in self._totals:
             total.mul_(keep)
 
@@ -197,8 +213,7 @@ class Readings(nn.Module):
             new = torch.lerp(begun + change[t], seen[t], gain[t])
             states.append((begun, new))
             state = torch.where(valid[t].unsqueeze(1), new, begun)
-        before[..., noisy] = torch.stack([begun for begun, _ in states])
-        after[..., noisy] = torch.stack([new for _, new in states])
+        before[..., noisy], after[..., noisy] = (torch.stack(part) for part in zip(*states, strict=True))
         return before, after
 
     def observe(
