@@ -158,9 +158,9 @@ class LGN(IntrinsicReward):
             self.state = FrozenFeatures(spaces, config.features)
             self.design = Design(spaces, self.state.width, config.fourier)
         width, raw = self.state.width, self.state.raw_width
-        sizes = (self.design.actions, self.design.columns, width)
-        self.dynamics = RidgeByAction(*sizes, ridge=RIDGE, persistence=True, one=self.design.one)
-        self.error_model = RidgeByAction(*sizes, ridge=RIDGE)
+        self.f, self.g = slice(width), slice(width, None)  # outputs: both regressions have one Gram matrix
+        sizes = (self.design.actions, self.design.columns, 2 * width)
+        self.models = RidgeByAction(*sizes, ridge=RIDGE, persistence=width, one=self.design.one)
         self.steps = FadingCovariance(width, config.horizon)
         self.states = FadingCovariance(width, WINDOW)
         self.register_buffer("unit", torch.eye(width))
@@ -208,7 +208,7 @@ class LGN(IntrinsicReward):
         if score:
             parts = []
             if line is not None:
-                parts.append(line.nearest(line.rows @ self.unit.T, torch.ones_like(x)))
+                parts.append(line.nearest(line.rows @ self.unit.T))
             if self.config.memory != "episodic":
                 parts.append(self._from_run(new))
             parts = [bounded_novelty(part, self.step_size) for part in parts]
@@ -271,15 +271,13 @@ class LGN(IntrinsicReward):
         if not self.config.gate:
             return x.new_ones(len(x))
         # each by itself: noise that is larger here than elsewhere closes its own feature, not the place
-        share = predictable_share(self.error_model(*self.design(x, action)), self.variance)
+        share = predictable_share(self.models(*self.design(x, action), self.g), self.variance)
         return share @ self.variance / self.variance.sum()
 
     def _from_run(self, new: Tensor) -> Tensor:
         """Distance of each state (T, N, D) to the nearest of the run's sample."""
-        query = (new @ self.unit.T).flatten(0, 1).unsqueeze(0)
-        rows = (self.run.rows @ self.unit.T).unsqueeze(0)
-        live = torch.ones(1, query.shape[1], rows.shape[1], dtype=torch.bool, device=query.device)
-        return nearest_weighted(query, rows, torch.ones_like(query), live).view(new.shape[:2])
+        query, rows = (new @ self.unit.T).flatten(0, 1), self.run.rows @ self.unit.T
+        return nearest_weighted(query.unsqueeze(0), rows.unsqueeze(0), None, None).view(new.shape[:2])
 
     # ---- learning -----------------------------------------------------------------------------------------
     @torch.no_grad()
@@ -300,15 +298,13 @@ class LGN(IntrinsicReward):
         if first:
             self.design.fix(new if order is None else order.join(new))
         design = self.design(x, action)
-        error = target - self.dynamics(*design)  # of f as it was when the transitions were collected
+        error = target - self.models(*design, self.f)  # of f as it was when the transitions were collected
         keep = math.exp(-fresh / self.config.horizon)
         self._measure(new - x, target, x.new_ones(len(x)) if first else self._gate(x, action))
         squares = (error @ self.unit.T).square()
         bound = MOST_ERROR * self.variance.sum() / squares.sum(1, keepdim=True).clamp_min(1e-12)
-        self.error_model.add(*design, squares * bound.clamp_max(1), keep, group)
-        self.dynamics.add(*design, target, keep, group)
-        self.error_model.solve()
-        self.dynamics.solve()
+        self.models.add(*design, torch.cat([target, squares * bound.clamp_max(1)], 1), keep, group)
+        self.models.solve()
         if self.filters:
             self.noise.solve(keep, group.rows(self._code(action[:ACTIONS].unsqueeze(1)).flatten(0, 1)))
         self.run.observe(new, order)

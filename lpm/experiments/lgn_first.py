@@ -194,7 +194,7 @@ class LGNFirst(IntrinsicReward):
             self.design = Design(spaces, config, self.state.width)
         width = self.state.width
         sizes = (self.design.actions, self.design.columns, width)
-        lasting = config.prior == "persistence"
+        lasting = width if config.prior == "persistence" else 0
         self.dynamics = RidgeByAction(*sizes, ridge=config.ridge, persistence=lasting, one=self.design.one)
         self.error_model = RidgeByAction(*sizes, ridge=config.ridge)
         self.steps = FadingCovariance(width, config.horizon)

@@ -65,8 +65,7 @@ class SensorNoise(nn.Module):
     pair_gram: Tensor  # (k, k) of those with a next one
     sums: Tensor  # (4, k, W) changes; of pairs: the next surprise, squares, products
     turns: Tensor  # (2, W) changes of a reading, and those back and forth
-    moments: Tensor  # (3, W) count, sum and sum of squares of readings
-    sizes: Tensor  # (2, W) changes of a reading, and the sum of log |change| over them
+    moments: Tensor  # (5, W) readings: count, sum, sum of squares; changes of them: count, sum of log |change|
     usual: Tensor  # (k, W) change that an action usually makes
     lasting: Tensor  # (k, W) of which the next step takes nothing back
     noise: Tensor  # (k, W) R
@@ -75,6 +74,7 @@ class SensorNoise(nn.Module):
     rarity: Tensor  # (W,) 1 / number of changes of a reading
     centre: Tensor  # (W,) mean reading
     signal: Tensor  # (W,) 1 − R/V, the share of a reading's variance that is no noise
+    watched: Tensor  # (W,) bool: which sensors may have noise
     noisy: Tensor  # (W,) bool: which readings are filtered
     most: Tensor  # (W,) size at which surprises are cut
 
@@ -85,8 +85,7 @@ class SensorNoise(nn.Module):
             "pair_gram": (codes, codes),
             "sums": (4, codes, width),
             "turns": (2, width),
-            "moments": (3, width),
-            "sizes": (2, width),
+            "moments": (5, width),
         }.items():
             self.register_buffer(name, torch.zeros(shape, dtype=torch.float64))
         for name in ("usual", "lasting", "noise", "power"):
@@ -95,6 +94,7 @@ class SensorNoise(nn.Module):
         self.register_buffer("rarity", torch.ones(width))
         self.register_buffer("centre", torch.zeros(width))
         self.register_buffer("signal", torch.ones(width))
+        self.register_buffer("watched", torch.ones(width, dtype=torch.bool))
         self.register_buffer("noisy", torch.zeros(width, dtype=torch.bool))
         self.register_buffer("most", torch.full((width,), NEVER))
 
@@ -118,31 +118,40 @@ class SensorNoise(nn.Module):
         return torch.lerp(self.centre, state, share) if bool(self.noisy.any()) else state
 
     def add(self, found: Surprises, readings: Tensor, turns: Tensor, valid: Tensor, group: Group = ALONE) -> None:
-        """Take in a block; `readings` (T, N, W) are those after each step, `turns` (2, W) as `Readings` counts them."""
-        code, change, rows = found.code[valid].double(), found.change[valid], readings[valid].double()
-        earlier = found.code_before[found.paired].double()
-        now, before = (part[found.paired].clamp(-self.most, self.most).double() for part in (found.now, found.before))
+        """Take in a block; `readings` (T, N, W) are those after each step, `turns` (2, W) as `Readings` counts them.
+
+        Of sensors that are known to be exact only the turns are counted.
+        """
+        at, most = self.watched.nonzero().squeeze(1), self.most[self.watched]
+        code, earlier = found.code[valid], found.code_before[found.paired]
+        change, rows = found.change[..., at][valid], readings[..., at][valid]
+        now, before = (part[..., at][found.paired].clamp(-most, most) for part in (found.now, found.before))
         size = change.abs()
         moved = size > SAME
-        added = group.sum(
-            code.T @ code,
-            earlier.T @ earlier,
-            torch.stack(
-                [
-                    code.T @ change.clamp(-self.most, self.most).double(),
-                    *(earlier.T @ part for part in (now, before.square(), before * now)),
-                ]
-            ),
-            turns,
-            torch.stack([torch.full_like(rows[:1].sum(0), len(rows)), rows.sum(0), rows.square().sum(0)]),
-            torch.stack([moved.sum(0).double(), torch.where(moved, size, 1).double().log().sum(0)]),
-        )
+        sums = torch.zeros_like(self.sums)
+        sums[:, :, at] = torch.stack(
+            [
+                code.T @ change.clamp(-most, most),
+                *(earlier.T @ part for part in (now, before.square(), before * now)),
+            ]
+        ).double()
+        moments = torch.zeros_like(self.moments)
+        moments[:, at] = torch.stack(
+            [
+                torch.full_like(most, len(rows)),
+                rows.sum(0),
+                rows.square().sum(0),
+                moved.sum(0).float(),
+                torch.where(moved, size, 1).log().sum(0),
+            ]
+        ).double()
+        added = group.sum((code.T @ code).double(), (earlier.T @ earlier).double(), sums, turns, moments)
         for total, new in zip(self._totals, added, strict=True):
             total += new
 
     @property
     def _totals(self) -> tuple[Tensor, ...]:
-        return self.gram, self.pair_gram, self.sums, self.turns, self.moments, self.sizes
+        return self.gram, self.pair_gram, self.sums, self.turns, self.moments
 
     def solve(self, keep: float, code: Tensor) -> None:
         """Make what was added take effect; it will count `keep` times as much from now on.
@@ -157,12 +166,12 @@ class SensorNoise(nn.Module):
         self.noise.copy_(-product)
         self.power.copy_(power)
         self.spread.copy_(pair_inverse)
-        moved, logs = self.sizes
+        count, sums, squares, moved, logs = self.moments
         self.most.copy_(torch.where(moved > 0, CUT * (logs / moved.clamp_min(1)).exp(), NEVER))
         changed, back = self.turns
         self.rarity.copy_(1 / changed.clamp_min(1))
-        self.noisy.copy_((back <= EXACT * changed) & (self.noise > 0).any(0))
-        count, sums, squares = self.moments
+        self.watched.copy_(back <= EXACT * changed)
+        self.noisy.copy_(self.watched & (changed > 0) & (self.noise > 0).any(0))
         mean = sums / count.clamp_min(1)
         variance = (squares / count.clamp_min(1) - mean.square()).clamp_min(1e-12)
         self.centre.copy_(mean)
@@ -185,11 +194,11 @@ class Readings(nn.Module):
     state: Tensor  # (N, W) x̂
     surprise: Tensor  # (N, W) of the latest step
     code: Tensor  # (N, k) of its action
-    latest: Tensor  # (N, 3, W) the three latest different readings, newest first
+    latest: Tensor  # (N, 2, W) the two readings before the latest, each different from the next, newest first
 
     def __init__(self, num_envs: int, codes: int, width: int) -> None:
         super().__init__()
-        for name, shape in {"state": (width,), "surprise": (width,), "code": (codes,), "latest": (3, width)}.items():
+        for name, shape in {"state": (width,), "surprise": (width,), "code": (codes,), "latest": (2, width)}.items():
             self.register_buffer(name, torch.zeros(num_envs, *shape))
 
     def filtered(
@@ -200,10 +209,10 @@ class Readings(nn.Module):
         x̂' = p + K(a) · (φ' − p) with p = x̂ + u(a); at the start of an episode x̂ is the reading, shrunk to the mean by
         the share of it that is noise.
         """
-        before, after = phi.clone(), following.clone()
         noisy = noise.noisy
         if not bool(noisy.any()):
-            return before, after
+            return phi, following
+        before, after = phi.clone(), following.clone()
         first = torch.lerp(noise.centre[noisy], phi[..., noisy], noise.signal[noisy])
         change, gain = noise.gain(code)
         state, seen = self.state[:, noisy], following[..., noisy]
@@ -223,30 +232,24 @@ class Readings(nn.Module):
         valid = batch.valid
         change = following - phi
         now = change - code @ usual
-        surprise, earlier, (new, old, older) = self.surprise, self.code, self.latest.unbind(1)
-        before, code_before, state = [], [], self.state
-        moved = back = torch.zeros(phi.shape[2], dtype=torch.float64, device=phi.device)
-        never = torch.full_like(new, NEVER)
+        found = Surprises(
+            code, change, now, previous(now, self.surprise, valid), previous(code, self.code, valid), valid & ~starts
+        )
+        changed = valid.unsqueeze(2) & (change.abs() > SAME * (1 + phi.abs()))
+        old, older = self.latest.unbind(1)
+        back = torch.zeros(phi.shape[2], dtype=torch.float64, device=phi.device)
+        never = torch.full_like(old, NEVER)
         for t in range(len(phi)):
-            start, real = starts[t].unsqueeze(1), valid[t].unsqueeze(1)
-            before.append(surprise)
-            code_before.append(earlier)
-            surprise, earlier = torch.where(real, now[t], surprise), torch.where(real, code[t], earlier)
-            state = torch.where(real, after[t], state)
-            new, old, older = (torch.where(start, a, b) for a, b in ((phi[t], new), (never, old), (never, older)))
-            changed = real & ~_same(following[t], new)
-            turned = changed & _same(following[t], old) & _same(new, older)
-            moved, back = moved + changed.sum(0), back + turned.sum(0)
-            new, old, older = (
-                torch.where(changed, a, b) for a, b in ((following[t], new), (new, old), (old, older))
-            )
+            if bool(starts[t].any()):
+                old, older = (torch.where(starts[t].unsqueeze(1), never, values) for values in (old, older))
+            back += (changed[t] & _same(following[t], old) & _same(phi[t], older)).sum(0)
+            old, older = torch.where(changed[t], phi[t], old), torch.where(changed[t], old, older)
         live = ~episodes_over(batch).unsqueeze(1)
-        self.state.copy_(state * live)
-        self.surprise.copy_(surprise * live)
-        self.code.copy_(earlier * live)
-        self.latest.copy_(torch.stack([new, old, older], 1) * live.unsqueeze(1))
-        found = Surprises(code, change, now, torch.stack(before), torch.stack(code_before), valid & ~starts)
-        return found, torch.stack([moved, back])
+        ends = torch.cat([valid, valid.new_zeros(1, valid.shape[1])])  # one more step, to look back from
+        for kept, values in ((self.state, after), (self.surprise, now), (self.code, code)):
+            kept.copy_(previous(torch.cat([values, values[:1]]), kept, ends)[-1] * live)
+        self.latest.copy_(torch.stack([old, older], 1) * live.unsqueeze(1))
+        return found, torch.stack([changed.sum((0, 1)).double(), back])
 
     def whole(self, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """The state that a single process would have: environments of several processes beside each other."""
@@ -255,6 +258,17 @@ class Readings(nn.Module):
     def part(self, whole: Mapping[str, Tensor], rank: int, size: int) -> dict[str, Tensor]:
         """The state that process `rank` of `size` goes on from: that of its environments."""
         return {key: value.chunk(size)[rank].clone() for key, value in whole.items()}
+
+
+def previous(values: Tensor, carry: Tensor, valid: Tensor) -> Tensor:
+    """For each of (T, N, ...) the value of the valid step before it; `carry` (N, ...) where there is none."""
+    shifted = torch.cat([carry.unsqueeze(0), values[:-1]])
+    if bool(valid[:-1].all()):
+        return shifted
+    time = torch.arange(1, len(values) + 1, device=values.device).unsqueeze(1)
+    latest = torch.where(valid, time, 0).cummax(0).values
+    latest = torch.cat([torch.zeros_like(latest[:1]), latest[:-1]])
+    return torch.cat([carry.unsqueeze(0), values])[latest, torch.arange(values.shape[1], device=values.device)]
 
 
 def _same(a: Tensor, b: Tensor) -> Tensor:
