@@ -168,9 +168,10 @@ class LGN(IntrinsicReward):
         self.register_buffer("variance", torch.ones(width))
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
         self.register_buffer("learnt", torch.zeros((), dtype=torch.int64))
-        row, action = ((raw,), torch.float32), (spaces.action_shape, spaces.action_dtype)
-        columns = {"before": row, "action": action, "after": row, "reading": row}
-        self.buffer = RingBuffer(max(self.rollout, config.warmup), columns, self.group.size)
+        size, action = max(self.rollout, config.warmup), (spaces.action_shape, spaces.action_dtype)
+        first, row = ((raw,), torch.float32), ((width,), torch.float32)
+        self.first = RingBuffer(size, {"obs": first, "action": action, "next_obs": first}, self.group.size)
+        self.buffer = RingBuffer(size, {"x": row, "action": action, "new": row, "seen": row}, self.group.size)
         self.episode = WindowMemory(self.num_envs if self.episodic else 1, config.memory_size, width)
         self.run = HashedSample(config.memory_size if config.memory != "episodic" else 1, (width,))
         self.filters = config.filter and self.episodic
@@ -191,11 +192,10 @@ class LGN(IntrinsicReward):
 
     def _run(self, batch: Transitions, *, keep: bool, score: bool = True) -> Tensor:
         seen, following = self._features(batch)
-        ready = bool(self.updates > 0)
         reward = torch.zeros(batch.shape, device=batch.device)
-        if not ready:
+        if self.updates == 0:  # scales are not known
             if keep:
-                self._remember(batch, seen, following, following)
+                self._keep_first(batch, seen, following)
             return reward
         starts = episode_starts(batch, self.episode.count > 0) if self.episodic else batch.valid
         before, after = seen, following
@@ -216,20 +216,30 @@ class LGN(IntrinsicReward):
             reward = self._gate(x.flatten(0, 1), batch.action.flatten(0, 1)).view(batch.shape) * novelty
         if keep:
             if self.filters:
-                found, turns = self.readings.observe(batch, starts, seen, following, code, states[1], self.noise.usual)
-                self.noise.add(found, following, turns, batch.valid, self.group)
+                found = self.readings.observe(batch, starts, seen, following, states[1], code, self.noise)
+                self.noise.add(found, batch.valid, self.group)
             if line is not None:
                 self.episode.keep(batch, line)
-            self._remember(batch, before, after, self.noise.shrunk(following) if self.filters else following)
+            reading = self.state.projected(self.noise.shrunk(following)) if self._filtering else new
+            self._push(self.buffer, batch, x=x, new=new, seen=reading)
         return reward
 
-    def _remember(self, batch: Transitions, before: Tensor, after: Tensor, reading: Tensor) -> None:
-        """Keep rows to learn from; until scales are known, to measure them as well."""
-        rows = [part[batch.valid] for part in (before, after, reading)]
+    @property
+    def _filtering(self) -> bool:
+        return self.filters and bool(self.noise.noisy.any())
+
+    def _keep_first(self, batch: Transitions, obs: Tensor, next_obs: Tensor) -> None:
+        """Keep encoded rows to measure scales on."""
+        order = self._push(self.first, batch, obs=obs, next_obs=next_obs)
+        rows = torch.stack([obs[batch.valid], next_obs[batch.valid]], 1).flatten(0, 1)
+        self.state.observe(rows, order and order.repeated(2))
+
+    def _push(self, buffer: RingBuffer, batch: Transitions, **columns: Tensor) -> Order | None:
+        """Keep the valid rows of (T, N, ...) to learn from."""
         order = self.group.order(batch.valid)
-        if self.updates == 0:
-            self.state.observe(torch.stack(rows[:2], 1).flatten(0, 1), order and order.repeated(2))
-        self.buffer.push(order, before=rows[0], after=rows[1], reading=rows[2], action=batch.action[batch.valid].to(self.spaces.action_dtype))
+        rows = {name: column[batch.valid] for name, column in columns.items()}
+        buffer.push(order, **rows, action=batch.action[batch.valid].to(self.spaces.action_dtype))
+        return order
 
     def _features(self, batch: Transitions) -> tuple[Tensor, Tensor]:
         """Features of observations and successors, each (T, N, W); zero where not valid.
@@ -238,8 +248,8 @@ class LGN(IntrinsicReward):
         """
         known = torch.zeros_like(batch.valid)
         if batch.shape[0] > 1:
-            same = same_rows(batch.obs[1:].flatten(0, 1), batch.next_obs[:-1].flatten(0, 1))
-            known[1:] = batch.valid[:-1] & same.view_as(known[1:])
+            pairs = (part.reshape(known[1:].numel(), -1) for part in (batch.obs[1:], batch.next_obs[:-1]))
+            known[1:] = batch.valid[:-1] & same_rows(*pairs).view_as(known[1:])
         new = batch.valid & ~known
         following = self._encode(batch.next_obs, batch.valid)
         seen = self._encode(batch.obs, new)
@@ -282,21 +292,19 @@ class LGN(IntrinsicReward):
     # ---- learning -----------------------------------------------------------------------------------------
     @torch.no_grad()
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        fresh = self.buffer.total - int(self.learnt)
-        if fresh == 0 or (self.updates == 0 and self.buffer.total < self.config.warmup):
-            return {}
-        slots = self.buffer.last(fresh)
-        *rows, action = (self.buffer[name][slots] for name in ("before", "after", "reading", "action"))
-        group = self.group
-        held = min(fresh, len(self.buffer))
-        order = None if group.alone else Order(group, self.buffer.places(slots, held), held)
         first = bool(self.updates == 0)
+        buffer, names = (self.first, ("obs", "next_obs")) if first else (self.buffer, ("x", "new", "seen"))
+        fresh = buffer.total - int(self.learnt)
+        if fresh == 0 or (first and fresh < self.config.warmup):
+            return {}
+        slots, held, group = buffer.last(fresh), min(fresh, len(buffer)), self.group
+        order = None if group.alone else Order(group, buffer.places(slots, held), held)
+        action, rows = buffer["action"][slots], [buffer[name][slots] for name in names]
         if first:
             self.state.fix()
-            rows = [self.state.scaled(part) for part in rows]
-        x, new, target = map(self.state.projected, rows)
-        if first:
-            self.design.fix(new if order is None else order.join(new))
+            rows = [self.state.projected(self.state.scaled(part)) for part in rows]
+            self.design.fix(rows[1] if order is None else order.join(rows[1]))
+        x, new, target = rows[0], rows[1], rows[-1]
         design = self.design(x, action)
         error = target - self.models(*design, self.f)  # of f as it was when the transitions were collected
         keep = math.exp(-fresh / self.config.horizon)
@@ -308,7 +316,7 @@ class LGN(IntrinsicReward):
         if self.filters:
             self.noise.solve(keep, group.rows(self._code(action[:ACTIONS].unsqueeze(1)).flatten(0, 1)))
         self.run.observe(new, order)
-        self.learnt.fill_(self.buffer.total)
+        self.learnt.fill_(self.buffer.total)  # of the rows before scales were known nothing is left to learn
         self.updates += 1
         gate = self._gate(x, action)
         return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
+from gymnasium.spaces import Box
 from torch import Tensor, nn
 
 from lpm.core.group import Order
@@ -29,8 +30,8 @@ class FrozenFeatures(nn.Module):
     """φ: raw observations to features in two steps, `encoded` (fixed from the start) and `scaled` (once known).
 
     Images: a random convolutional encoder, layer-normed; then one shift per feature and one common scale. Large ones
-    are halved first, for a tenth of the cost. Vectors: as they come; then the robust scale. `projected` makes at most
-    `features` numbers of wide ones, by a random matrix.
+    are halved first, for a tenth of the cost. Vectors and grids: as they come; then the robust scale. `projected` makes
+    at most `features` numbers of wide ones, by a random matrix.
     """
 
     shift: Tensor
@@ -39,7 +40,10 @@ class FrozenFeatures(nn.Module):
 
     def __init__(self, spaces: Spaces, features: int) -> None:
         super().__init__()
-        vector = spaces.kind == "vector"
+        vector = spaces.kind != "image"
+        if vector:
+            size = math.prod(spaces.input_shape)
+            spaces = Spaces(Box(-math.inf, math.inf, (size,)), spaces.action)
         self.input = ObservationInput(spaces, "robust" if vector else "none")
         shape = spaces.input_shape
         self.halved = not vector and min(shape[1:]) >= 2 * SMALLEST_IMAGE
@@ -56,9 +60,9 @@ class FrozenFeatures(nn.Module):
 
     def encoded(self, obs: Tensor) -> Tensor:
         """Raw observations (B, ...) to (B, W)."""
-        x = self.input.halved(obs) if self.halved else self.input.raw(obs)
         if self.encoder is None:
-            return x.flatten(1)
+            return obs.reshape(len(obs), self.raw_width).float()
+        x = self.input.halved(obs) if self.halved else self.input.raw(obs)
         features = self.encoder(x)
         return nn.functional.layer_norm(features, features.shape[1:])
 
@@ -97,14 +101,14 @@ class Design(nn.Module):
     length: Tensor
 
     def __init__(self, spaces: Spaces, width: int, fourier: int) -> None:
-        """`fourier` random features of vectors besides φ itself; of images none, linear models do."""
+        """`fourier` random features of vectors and grids besides φ itself; of images none, linear models do."""
         super().__init__()
         self.spaces = spaces
         count = math.prod(spaces.factors) if spaces.factors else 1
         apart = bool(spaces.factors) and count <= MOST_ACTIONS
         self.actions = count if apart else 1
         self.code_width = 0 if apart else spaces.action_width
-        fourier = fourier if spaces.kind == "vector" else 0
+        fourier = fourier if spaces.kind != "image" else 0
         self.one = width + self.code_width
         self.columns = self.one + 1 + fourier
         self.register_buffer("frequency", torch.randn(fourier, self.one))

@@ -45,14 +45,16 @@ def steady_gain(rho: Tensor) -> Tensor:
 
 
 class Surprises(NamedTuple):
-    """What a block says about the noise: the surprise of each step, and of the step before it."""
+    """What a block says about the noise of the n sensors that are watched: surprises of steps, and of those before."""
 
     code: Tensor  # (T, N, k) of the action
-    change: Tensor  # (T, N, W)
-    now: Tensor  # (T, N, W)
-    before: Tensor  # (T, N, W)
+    reading: Tensor  # (T, N, n) after it
+    change: Tensor  # (T, N, n)
+    now: Tensor  # (T, N, n) surprise
+    before: Tensor  # (T, N, n) surprise of the step before
     code_before: Tensor  # (T, N, k)
     paired: Tensor  # (T, N) there was a step before, in the same episode
+    turns: Tensor  # (2, n) changes, and those back and forth
 
 
 class SensorNoise(nn.Module):
@@ -117,26 +119,23 @@ class SensorNoise(nn.Module):
         share = torch.where(self.noisy, self.signal, 1.0)
         return torch.lerp(self.centre, state, share) if bool(self.noisy.any()) else state
 
-    def add(self, found: Surprises, readings: Tensor, turns: Tensor, valid: Tensor, group: Group = ALONE) -> None:
-        """Take in a block; `readings` (T, N, W) are those after each step, `turns` (2, W) as `Readings` counts them.
-
-        Of sensors that are known to be exact only the turns are counted.
-        """
-        at, most = self.watched.nonzero().squeeze(1), self.most[self.watched]
+    def add(self, found: Surprises, valid: Tensor, group: Group = ALONE) -> None:
+        """Take in a block. Sensors that turned out to be exact stay so, and are not looked at again."""
+        most = self.most[self.watched]
         code, earlier = found.code[valid], found.code_before[found.paired]
-        change, rows = found.change[..., at][valid], readings[..., at][valid]
-        now, before = (part[..., at][found.paired].clamp(-most, most) for part in (found.now, found.before))
+        change, rows = found.change[valid], found.reading[valid]
+        now, before = (part[found.paired].clamp(-most, most) for part in (found.now, found.before))
         size = change.abs()
         moved = size > SAME
-        sums = torch.zeros_like(self.sums)
-        sums[:, :, at] = torch.stack(
+        sums, turns, moments = (torch.zeros_like(total) for total in (self.sums, self.turns, self.moments))
+        sums[..., self.watched] = torch.stack(
             [
                 code.T @ change.clamp(-most, most),
                 *(earlier.T @ part for part in (now, before.square(), before * now)),
             ]
         ).double()
-        moments = torch.zeros_like(self.moments)
-        moments[:, at] = torch.stack(
+        turns[:, self.watched] = found.turns
+        moments[:, self.watched] = torch.stack(
             [
                 torch.full_like(most, len(rows)),
                 rows.sum(0),
@@ -226,17 +225,15 @@ class Readings(nn.Module):
         return before, after
 
     def observe(
-        self, batch: Transitions, starts: Tensor, phi: Tensor, following: Tensor, code: Tensor, after: Tensor, usual: Tensor
-    ) -> tuple[Surprises, Tensor]:
-        """Go on from a block, whose states `after` each step `filtered` gave; surprises, and turns (2, W)."""
-        valid = batch.valid
+        self, batch: Transitions, starts: Tensor, phi: Tensor, following: Tensor, after: Tensor, code: Tensor, noise: SensorNoise
+    ) -> Surprises:
+        """Go on from a block, whose states `after` each step `filtered` gave; what it says about the noise."""
+        valid, at = batch.valid, noise.watched
+        phi, following = phi[..., at], following[..., at]
         change = following - phi
-        now = change - code @ usual
-        found = Surprises(
-            code, change, now, previous(now, self.surprise, valid), previous(code, self.code, valid), valid & ~starts
-        )
+        now = change - code @ noise.usual[:, at]
         changed = valid.unsqueeze(2) & (change.abs() > SAME * (1 + phi.abs()))
-        old, older = self.latest.unbind(1)
+        old, older = self.latest[..., at].unbind(1)
         back = torch.zeros(phi.shape[2], dtype=torch.float64, device=phi.device)
         never = torch.full_like(old, NEVER)
         for t in range(len(phi)):
@@ -244,12 +241,14 @@ class Readings(nn.Module):
                 old, older = (torch.where(starts[t].unsqueeze(1), never, values) for values in (old, older))
             back += (changed[t] & _same(following[t], old) & _same(phi[t], older)).sum(0)
             old, older = torch.where(changed[t], phi[t], old), torch.where(changed[t], old, older)
+        turns = torch.stack([changed.sum((0, 1)).double(), back])
+        before, code_before = previous(now, self.surprise[:, at], valid), previous(code, self.code, valid)
         live = ~episodes_over(batch).unsqueeze(1)
-        ends = torch.cat([valid, valid.new_zeros(1, valid.shape[1])])  # one more step, to look back from
-        for kept, values in ((self.state, after), (self.surprise, now), (self.code, code)):
-            kept.copy_(previous(torch.cat([values, values[:1]]), kept, ends)[-1] * live)
-        self.latest.copy_(torch.stack([old, older], 1) * live.unsqueeze(1))
-        return found, torch.stack([changed.sum((0, 1)).double(), back])
+        self.state[:, at] = last(after[..., at], self.state[:, at], valid) * live
+        self.surprise[:, at] = last(now, self.surprise[:, at], valid) * live
+        self.code.copy_(last(code, self.code, valid) * live)
+        self.latest[..., at] = torch.stack([old, older], 1) * live.unsqueeze(1)
+        return Surprises(code, following, change, now, before, code_before, valid & ~starts, turns)
 
     def whole(self, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """The state that a single process would have: environments of several processes beside each other."""
@@ -262,13 +261,18 @@ class Readings(nn.Module):
 
 def previous(values: Tensor, carry: Tensor, valid: Tensor) -> Tensor:
     """For each of (T, N, ...) the value of the valid step before it; `carry` (N, ...) where there is none."""
-    shifted = torch.cat([carry.unsqueeze(0), values[:-1]])
-    if bool(valid[:-1].all()):
-        return shifted
-    time = torch.arange(1, len(values) + 1, device=values.device).unsqueeze(1)
-    latest = torch.where(valid, time, 0).cummax(0).values
-    latest = torch.cat([torch.zeros_like(latest[:1]), latest[:-1]])
-    return torch.cat([carry.unsqueeze(0), values])[latest, torch.arange(values.shape[1], device=values.device)]
+    line = torch.cat([carry.unsqueeze(0), values])
+    if bool(valid.all()):
+        return line[:-1]
+    time = torch.arange(1, len(values), device=values.device).unsqueeze(1)
+    latest = torch.where(valid[:-1], time, 0).cummax(0).values
+    return line[torch.cat([torch.zeros_like(valid[:1], dtype=torch.int64), latest]), torch.arange(values.shape[1])]
+
+
+def last(values: Tensor, carry: Tensor, valid: Tensor) -> Tensor:
+    """The value of the last valid step of (T, N, ...); `carry` (N, ...) where there is none."""
+    one_more = torch.zeros_like(valid[:1])
+    return previous(torch.cat([values, values[:1]]), carry, torch.cat([valid, one_more]))[-1]
 
 
 def _same(a: Tensor, b: Tensor) -> Tensor:
