@@ -67,7 +67,7 @@ class SensorNoise(nn.Module):
     pair_gram: Tensor  # (k, k) of those with a next one
     sums: Tensor  # (4, k, W) changes; of pairs: the next surprise, squares, products
     turns: Tensor  # (2, W) changes of a reading, and those back and forth
-    moments: Tensor  # (5, W) readings: count, sum, sum of squares; changes of them: count, sum of log |change|
+    moments: Tensor  # (6, W) readings: count, sum, squares; their changes: squares, how many, log |change|
     usual: Tensor  # (k, W) change that an action usually makes
     lasting: Tensor  # (k, W) of which the next step takes nothing back
     noise: Tensor  # (k, W) R
@@ -87,7 +87,7 @@ class SensorNoise(nn.Module):
             "pair_gram": (codes, codes),
             "sums": (4, codes, width),
             "turns": (2, width),
-            "moments": (5, width),
+            "moments": (6, width),
         }.items():
             self.register_buffer(name, torch.zeros(shape, dtype=torch.float64))
         for name in ("usual", "lasting", "noise", "power"):
@@ -140,6 +140,7 @@ class SensorNoise(nn.Module):
                 torch.full_like(most, len(rows)),
                 rows.sum(0),
                 rows.square().sum(0),
+                change.square().sum(0),
                 moved.sum(0).float(),
                 torch.where(moved, size, 1).log().sum(0),
             ]
@@ -165,7 +166,7 @@ class SensorNoise(nn.Module):
         self.noise.copy_(-product)
         self.power.copy_(power)
         self.spread.copy_(pair_inverse)
-        count, sums, squares, moved, logs = self.moments
+        count, sums, squares, changes, moved, logs = self.moments
         self.most.copy_(torch.where(moved > 0, CUT * (logs / moved.clamp_min(1)).exp(), NEVER))
         changed, back = self.turns
         self.rarity.copy_(1 / changed.clamp_min(1))
@@ -175,10 +176,11 @@ class SensorNoise(nn.Module):
         variance = (squares / count.clamp_min(1) - mean.square()).clamp_min(1e-12)
         self.centre.copy_(mean)
         noise, power, chance = self._measured(code)
-        # the least of any action: an episode does not start with the one that shows a TV
-        most_noise = (noise.clamp_min(0) + chance * power).amin(0)
+        # of the action with the least: an episode does not start with the one that shows a TV
+        rho = (noise / power + chance).clamp(0, 0.5).amin(0)
+        share = rho * (changes / count.clamp_min(1) / variance)[self.noisy]
         self.signal.fill_(1)
-        self.signal[self.noisy] = (1 - most_noise / variance[self.noisy]).clamp(0, 1).to(self.signal.dtype)
+        self.signal[self.noisy] = (1 - share).clamp(0, 1).to(self.signal.dtype)
         for total in self._totals:
             total.mul_(keep)
 
