@@ -24,18 +24,17 @@ import torch
 from torch import Tensor
 
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.group import ALONE, Group, Order
+from lpm.core.group import Order
 from lpm.core.registry import register
 from lpm.core.settings import expect_at_least, expect_choice
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import RingBuffer
-from lpm.nn.fading import FadingCovariance
+from lpm.nn.fading import FadingCovariance, influence, inverse_root, typical_square
 from lpm.nn.frozen import Design, FrozenFeatures
-from lpm.nn.inputs import in_chunks, same_rows
 from lpm.nn.memory import WindowMemory, episode_starts, nearest_weighted
 from lpm.nn.ridge import RidgeByAction
 from lpm.nn.seeding import seeded
-from lpm.nn.sensor import Readings, SensorNoise
+from lpm.nn.sensor import Readings, SensorNoise, action_code, code_width
 from lpm.nn.statistics import HashedSample
 
 REACH = 4.0
@@ -46,18 +45,10 @@ UNIT_RIDGE = 0.1
 """Share of the mean variance of a step that is added to all: no direction counts for more than √(1 + 1/0.1) steps."""
 WINDOW = 2048.0
 """Transitions after which a state has faded to 1/e in the variance V."""
-OUTLIER = 9.0
-"""Multiples of the typical squared size beyond which a state or a step counts no more: three standard deviations."""
 MOST_ERROR = 4.0
 """Multiples of V beyond which a squared error counts no more: glitches are rare."""
-STILL = 1e-6
-"""Of the mean squared step: less than this is standing still."""
-BINS = (-0.5, 0.0, 0.5)
-"""Where the range of a continuous action is divided: noise may begin at any of its values."""
 ACTIONS = 64
 """Of the latest transitions, among which the one with the least noise is looked for."""
-CHUNK = 1 << 21
-"""Numbers that are encoded at a time: what a cache holds."""
 
 
 # ---- the formulas, as pure functions --------------------------------------------------------------------------
@@ -77,32 +68,6 @@ def predictable_share(error: Tensor, variance: Tensor) -> Tensor:
     [1.0, 0.75, 0.0]
     """
     return (1 - error / variance).clamp(0, 1)
-
-
-def inverse_root(matrix: Tensor, ridge: float) -> Tensor:
-    """(M + ridge · mean diagonal)^(−½), symmetric: features in units of `matrix`, mixed as little as possible."""
-    size = ridge * matrix.diagonal().mean().clamp_min(1e-12)
-    values, vectors = torch.linalg.eigh(
-        matrix + size * torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
-    )
-    root: Tensor = (vectors * values.clamp_min(size).rsqrt()) @ vectors.T
-    return root
-
-
-def influence(rows: Tensor, typical: Tensor) -> Tensor:
-    """Huber's weights min(1, OUTLIER · m / size²): no row (B, D) counts for more than OUTLIER of typical size² m.
-
-    >>> influence(torch.tensor([[0.0], [3.0], [30.0]]), torch.tensor(1.0)).tolist()
-    [1.0, 1.0, 0.009999999776482582]
-    """
-    return (OUTLIER * typical / rows.square().sum(1).clamp_min(1e-30)).clamp_max(1)
-
-
-def typical_square(rows: Tensor, group: Group = ALONE) -> Tensor:
-    """Median squared size of the rows (B, D) that are not 0: an agent that mostly stands still takes steps too."""
-    squares = group.rows(rows.square().sum(1))
-    moving = squares[squares > STILL * squares.mean()]
-    return moving.median().clamp_min(1e-12) if len(moving) else squares.new_ones(())
 
 
 @dataclass(frozen=True)
@@ -175,8 +140,7 @@ class LGN(IntrinsicReward):
         self.episode = WindowMemory(self.num_envs if self.episodic else 1, config.memory_size, width)
         self.run = HashedSample(config.memory_size if config.memory != "episodic" else 1, (width,))
         self.filters = config.filter and self.episodic
-        codes = max(spaces.action_width * (1 if spaces.factors else len(BINS) + 2), 1)
-        shape = (codes, raw) if self.filters else (1, 1)
+        shape = (code_width(spaces), raw) if self.filters else (1, 1)
         self.noise = SensorNoise(*shape)
         self.readings = Readings(self.num_envs if self.filters else 1, *shape)
 
@@ -191,7 +155,7 @@ class LGN(IntrinsicReward):
         return self._run(batch, keep=True)
 
     def _run(self, batch: Transitions, *, keep: bool, score: bool = True) -> Tensor:
-        seen, following = self._features(batch)
+        seen, following = self.state.of_block(batch, scaled=bool(self.updates > 0))
         reward = torch.zeros(batch.shape, device=batch.device)
         if self.updates == 0:  # scales are not known
             if keep:
@@ -200,7 +164,7 @@ class LGN(IntrinsicReward):
         starts = episode_starts(batch, self.episode.count > 0) if self.episodic else batch.valid
         before, after = seen, following
         if self.filters:
-            code = self._code(batch.action)
+            code = action_code(self.spaces, batch.action)
             states = self.readings.filtered(starts, batch.valid, seen, following, code, self.noise)
             before, after = map(self.noise.shrunk, states)
         x, new = self.state.projected(before), self.state.projected(after)
@@ -241,41 +205,6 @@ class LGN(IntrinsicReward):
         buffer.push(order, **rows, action=batch.action[batch.valid].to(self.spaces.action_dtype))
         return order
 
-    def _features(self, batch: Transitions) -> tuple[Tensor, Tensor]:
-        """Features of observations and successors, each (T, N, W); zero where not valid.
-
-        An observation that is the successor of the step before is not encoded again.
-        """
-        known = torch.zeros_like(batch.valid)
-        if batch.shape[0] > 1:
-            pairs = (part.reshape(known[1:].numel(), -1) for part in (batch.obs[1:], batch.next_obs[:-1]))
-            known[1:] = batch.valid[:-1] & same_rows(*pairs).view_as(known[1:])
-        new = batch.valid & ~known
-        following = self._encode(batch.next_obs, batch.valid)
-        seen = self._encode(batch.obs, new)
-        seen[1:] = torch.where(known[1:].unsqueeze(2), following[:-1], seen[1:])
-        return seen * batch.valid.unsqueeze(2), following
-
-    def _encode(self, frames: Tensor, which: Tensor) -> Tensor:
-        """Features of the chosen frames of (T, N, ...), (T, N, W), scaled once scales are known; zero for the others."""
-        rows, index = frames.flatten(0, 1), which.flatten().nonzero().squeeze(1)
-        features = torch.zeros(len(rows), self.state.raw_width, device=rows.device)
-        if len(index):
-            chunk = max(CHUNK // math.prod(self.spaces.input_shape), 1)
-            found = in_chunks(lambda part: self.state.encoded(rows.index_select(0, part)), index, chunk=chunk)
-            features[index] = self.state.scaled(found) if self.updates > 0 else found
-        return features.view(*which.shape, -1)
-
-    def _code(self, action: Tensor) -> Tensor:
-        """(T, N, k): one-hot codes of discrete actions; of continuous ones the numbers and one-hot codes of their bins."""
-        code = self.spaces.encode_action(action.flatten(0, 1))
-        if self.spaces.action_kind == "continuous":
-            bins = torch.bucketize(code, code.new_tensor(BINS))
-            code = torch.cat([code, torch.nn.functional.one_hot(bins, len(BINS) + 1).flatten(1)], 1)
-        elif not code.shape[1]:
-            code = code.new_ones(len(code), 1)
-        return code.view(*action.shape[:2], -1)
-
     def _gate(self, x: Tensor, action: Tensor) -> Tensor:
         """The predictable share of what comes after (x̂, a), (B,)."""
         if not self.config.gate:
@@ -311,10 +240,11 @@ class LGN(IntrinsicReward):
         self._measure(new - x, target, x.new_ones(len(x)) if first else self._gate(x, action))
         squares = (error @ self.unit.T).square()
         bound = MOST_ERROR * self.variance.sum() / squares.sum(1, keepdim=True).clamp_min(1e-12)
-        self.models.add(*design, torch.cat([target, squares * bound.clamp_max(1)], 1), keep, group)
+        rows_of_g = squares * bound.clamp_max(1)
+        self.models.add(design[0], design[1], torch.cat([target, rows_of_g], 1), keep, group)
         self.models.solve()
         if self.filters:
-            self.noise.solve(keep, group.rows(self._code(action[:ACTIONS].unsqueeze(1)).flatten(0, 1)))
+            self.noise.solve(keep, group.rows(action_code(self.spaces, action[:ACTIONS])))
         self.run.observe(new, order)
         self.learnt.fill_(self.buffer.total)  # of the rows before scales were known nothing is left to learn
         self.updates += 1

@@ -14,11 +14,12 @@ from lpm.experiments import maze
 from lpm.experiments.experiment import Method
 from lpm.experiments.methods import ADDED
 
+FIRST = "lpm.experiments.lgn_first:LGNFirst"
 TRAINED = "lpm.experiments.lgn_forms:LGNOnTrainedFeatures"
 FEATURES = {
-    "lgn": Method("LGN: 64 random features", "lgn"),
-    "16": Method("16 random features", "lgn", {"features": 16}),
-    "256": Method("256 random features", "lgn", {"features": 256}),
+    "lgn": Method("LGN: 64 random features", FIRST),
+    "16": Method("16 random features", FIRST, {"features": 16}),
+    "256": Method("256 random features", FIRST, {"features": 256}),
     "random-anew": Method("random, begun anew after 1,024 steps", TRAINED, {"teacher": "none"}),
     "forward": Method("trained to predict the next frame", TRAINED, {"teacher": "forward_error"}),
     "inverse": Method("trained by inverse dynamics (IDF)", TRAINED, {"teacher": "idf"}),
@@ -42,7 +43,7 @@ EXPERIMENT = replace(
         "smoke": replace(
             SMOKE,
             methods=("lgn", "inverse", "random"),
-            bonus={"lgn": {"warmup": 8}, TRAINED: {"warmup": 8, "lesson": 16}},
+            bonus={FIRST: {"warmup": 8}, TRAINED: {"warmup": 8, "lesson": 16}},
         ),
         "desk": replace(DESK, seeds=3, methods=tuple(METHODS), bonus={}),
     },

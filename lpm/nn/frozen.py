@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from lpm.core.group import Order
 from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
 from lpm.nn.bayes import median_distance
-from lpm.nn.inputs import ObservationInput
+from lpm.nn.inputs import ObservationInput, in_chunks, same_rows
 from lpm.nn.networks import SMALLEST_IMAGE
 from lpm.nn.random_target import random_encoder
 from lpm.nn.statistics import HashedSample
@@ -22,6 +23,8 @@ LARGEST = 1e30
 """What a division that overflows counts as."""
 MIN_SCALE = 1e-3
 """Least scale of layer-normed features, whose differences are of order 1: smaller ones are rounding."""
+CHUNK = 1 << 21
+"""Numbers that are encoded at a time: what a cache holds."""
 MOST_ACTIONS = 32
 """Discrete actions with a regression each; more share one."""
 
@@ -52,9 +55,10 @@ class FrozenFeatures(nn.Module):
         self.encoder: nn.Module | None = None if vector else random_encoder(shape, features)
         self.raw_width = math.prod(spaces.input_shape) if vector else features
         self.width = min(self.raw_width, features)
-        size = (self.raw_width, self.width) if self.raw_width > self.width else (0, 0)
-        self.register_buffer("projection", torch.randn(size) / math.sqrt(self.width))
+        wide = (self.raw_width, self.width) if self.raw_width > self.width else (0, 0)
+        self.register_buffer("projection", torch.randn(wide) / math.sqrt(self.width))
         self.sample = None if vector else HashedSample(2048, (features,))
+        self.numbers = math.prod(spaces.input_shape)
         self.register_buffer("shift", torch.zeros(0 if vector else features))
         self.register_buffer("scale", torch.ones(()))
 
@@ -91,6 +95,31 @@ class FrozenFeatures(nn.Module):
     def projected(self, rows: Tensor) -> Tensor:
         """Scaled rows (..., W) to φ (..., D)."""
         return rows @ self.projection if len(self.projection) else rows
+
+    def of_block(self, batch: Transitions, *, scaled: bool) -> tuple[Tensor, Tensor]:
+        """Encoded, or also scaled, observations and successors of a block, each (T, N, W); zero where not valid.
+
+        An observation that is the successor of the step before is not encoded again.
+        """
+        known = torch.zeros_like(batch.valid)
+        if batch.shape[0] > 1:
+            pairs = (part.reshape(known[1:].numel(), -1) for part in (batch.obs[1:], batch.next_obs[:-1]))
+            known[1:] = batch.valid[:-1] & same_rows(*pairs).view_as(known[1:])
+        new = batch.valid & ~known
+        following = self._encode(batch.next_obs, batch.valid, scaled)
+        seen = self._encode(batch.obs, new, scaled)
+        seen[1:] = torch.where(known[1:].unsqueeze(2), following[:-1], seen[1:])
+        return seen * batch.valid.unsqueeze(2), following
+
+    def _encode(self, frames: Tensor, which: Tensor, scaled: bool) -> Tensor:
+        """The chosen frames of (T, N, ...) as (T, N, W); zero for the others."""
+        rows, index = frames.flatten(0, 1), which.flatten().nonzero().squeeze(1)
+        features = torch.zeros(len(rows), self.raw_width, device=rows.device)
+        if len(index):
+            chunk = max(CHUNK // self.numbers, 1)
+            found = in_chunks(lambda part: self.encoded(rows.index_select(0, part)), index, chunk=chunk)
+            features[index] = self.scaled(found) if scaled else found
+        return features.view(*which.shape, -1)
 
 
 class Design(nn.Module):

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from lpm.core.group import ALONE, Group
+from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.memory import episodes_over
 
@@ -32,6 +33,10 @@ NEVER = 1e30
 """Stands for a reading that there has not been."""
 
 
+BINS = (-0.5, 0.0, 0.5)
+"""Where the range of a continuous action is divided: noise may begin at any of its values."""
+
+
 # ---- the formulas ---------------------------------------------------------------------------------------------
 def steady_gain(rho: Tensor) -> Tensor:
     """Kalman's gain K = (√(q² + 4q) − q) / 2 with q = Q/R = 1/ρ − 2: 1 without noise (ρ ≤ 0), 0 for noise alone.
@@ -42,6 +47,23 @@ def steady_gain(rho: Tensor) -> Tensor:
     q = (1 / rho.clamp(1e-6, 0.5) - 2).clamp_min(0)
     gain = 2 / (1 + (1 + 4 / q).sqrt())  # the same, without a difference of large numbers
     return torch.where(rho <= 0, torch.ones_like(gain), gain)
+
+
+def action_code(spaces: Spaces, action: Tensor) -> Tensor:
+    """(..., k): one-hot codes of discrete actions; of continuous ones the numbers, and one-hot codes of their bins."""
+    lead = action.shape[: action.ndim - len(spaces.action_shape)]
+    code = spaces.encode_action(action.reshape(-1, *spaces.action_shape))
+    if spaces.action_kind == "continuous":
+        bins = torch.bucketize(code, code.new_tensor(BINS))
+        code = torch.cat([code, nn.functional.one_hot(bins, len(BINS) + 1).flatten(1)], 1)
+    elif not code.shape[1]:
+        code = code.new_ones(len(code), 1)
+    return code.view(*lead, -1)
+
+
+def code_width(spaces: Spaces) -> int:
+    """Width k of an action's code."""
+    return max(spaces.action_width * (1 if spaces.factors else len(BINS) + 2), 1)
 
 
 class Surprises(NamedTuple):
@@ -116,8 +138,10 @@ class SensorNoise(nn.Module):
 
     def shrunk(self, state: Tensor) -> Tensor:
         """States (..., W) as near to the mean as their readings are noise: nothing is left of what is noise alone."""
-        share = torch.where(self.noisy, self.signal, 1.0)
-        return torch.lerp(self.centre, state, share) if bool(self.noisy.any()) else state
+        if not bool(self.noisy.any()):
+            return state
+        shrunk: Tensor = torch.lerp(self.centre, state, torch.where(self.noisy, self.signal, 1.0))
+        return shrunk
 
     def add(self, found: Surprises, valid: Tensor, group: Group = ALONE) -> None:
         """Take in a block. Sensors that turned out to be exact stay so, and are not looked at again."""
@@ -227,7 +251,14 @@ class Readings(nn.Module):
         return before, after
 
     def observe(
-        self, batch: Transitions, starts: Tensor, phi: Tensor, following: Tensor, after: Tensor, code: Tensor, noise: SensorNoise
+        self,
+        batch: Transitions,
+        starts: Tensor,
+        phi: Tensor,
+        following: Tensor,
+        after: Tensor,
+        code: Tensor,
+        noise: SensorNoise,
     ) -> Surprises:
         """Go on from a block, whose states `after` each step `filtered` gave; what it says about the noise."""
         valid, at = batch.valid, noise.watched
