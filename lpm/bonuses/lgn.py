@@ -87,7 +87,7 @@ class LGNConfig:
     """Whether distances are measured in steps (slow features then count more than fast ones), or in features."""
     features: int = 64
     """Width of φ: of the random encoder of images; wider vectors are projected to it."""
-    fourier: int = 256
+    fourier: int = 64
     """Random Fourier features of a vector that f and g see besides it. Images: none, linear models do."""
     horizon: float = 10_000.0
     """Transitions after which one has faded to 1/e in f, g, the size of a step and the noise of sensors."""
@@ -244,7 +244,8 @@ class LGN(IntrinsicReward):
         self.models.add(design[0], design[1], torch.cat([target, rows_of_g], 1), keep, group)
         self.models.solve()
         if self.filters:
-            self.noise.solve(keep, group.rows(action_code(self.spaces, action[:ACTIONS])))
+            codes = action_code(self.spaces, action)
+            self.noise.solve(keep, (codes if order is None else order.join(codes))[:ACTIONS])
         self.run.observe(new, order)
         self.learnt.fill_(self.buffer.total)  # of the rows before scales were known nothing is left to learn
         self.updates += 1

@@ -100,7 +100,7 @@ class SensorNoise(nn.Module):
     signal: Tensor  # (W,) 1 − R/V, the share of a reading's variance that is no noise
     watched: Tensor  # (W,) bool: which sensors may have noise
     noisy: Tensor  # (W,) bool: which readings are filtered
-    most: Tensor  # (W,) size at which surprises are cut
+    most: Tensor  # (W,) size at which surprises are cut; 0 until it is known
 
     def __init__(self, codes: int, width: int) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ class SensorNoise(nn.Module):
         self.register_buffer("signal", torch.ones(width))
         self.register_buffer("watched", torch.ones(width, dtype=torch.bool))
         self.register_buffer("noisy", torch.zeros(width, dtype=torch.bool))
-        self.register_buffer("most", torch.full((width,), NEVER))
+        self.register_buffer("most", torch.zeros(width))
 
     def gain(self, code: Tensor) -> tuple[Tensor, Tensor]:
         """Lasting change and gain (..., n) of the n noisy readings, after actions with a code (..., k)."""
@@ -191,7 +191,7 @@ class SensorNoise(nn.Module):
         self.power.copy_(power)
         self.spread.copy_(pair_inverse)
         count, sums, squares, changes, moved, logs = self.moments
-        self.most.copy_(torch.where(moved > 0, CUT * (logs / moved.clamp_min(1)).exp(), NEVER))
+        self.most.copy_(torch.where(moved > 0, CUT * (logs / moved.clamp_min(1)).exp(), 0))
         changed, back = self.turns
         self.rarity.copy_(1 / changed.clamp_min(1))
         self.watched.copy_(back <= EXACT * changed)
@@ -210,7 +210,9 @@ class SensorNoise(nn.Module):
 
 
 def _ridge_inverse(gram: Tensor) -> Tensor:
-    return torch.linalg.inv(gram + torch.eye(len(gram), dtype=gram.dtype, device=gram.device))
+    """(G + I)⁻¹: without data 0 is expected."""
+    inverse: Tensor = torch.linalg.inv(gram + torch.eye(len(gram), dtype=gram.dtype, device=gram.device))
+    return inverse
 
 
 class Readings(nn.Module):
