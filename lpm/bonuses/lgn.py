@@ -1,8 +1,8 @@
 """Learnability-gated novelty: novelty decides where to go, learnability decides whether it counts.
 
     x̂' = p + K(a) · (φ(o') − p),   p = x̂ + u(a)                     the state behind noisy readings
-    d(x, M) = min over s in M of |S^(−½) (x − s)|                    distance in typical steps
-    novelty(x, M) = 1 − exp(−d(x, M) / (REACH · |S^(−½) step|))      bounded by 1
+    d(x, M) = min over s in M of |S^(−½) (x − s)|                    slow features count more
+    novelty(x, M) = 1 − exp(−(d(x, M) − LEAST) / REACH)              bounded by 1; d in typical steps
     w_d(x̂, a) = 1 − g_d(x̂, a) / V_d                                  share of feature d that can be predicted
     gate = Σ_d w_d V_d / Σ_d V_d
     r = gate(x̂, a) · √(novelty(x̂', episode) · novelty(x̂', run))
@@ -39,6 +39,8 @@ from lpm.nn.statistics import HashedSample
 
 REACH = 4.0
 """Steps at which novelty is 63 % of its bound: one new step is then worth a fifth of the farthest jump."""
+LEAST = 0.01
+"""Steps below which nothing is new: what estimates of the noise leave over, in a world where all else is known."""
 RIDGE = 5.0
 """Transitions that f's and g's priors count as."""
 UNIT_RIDGE = 0.1
@@ -53,12 +55,12 @@ ACTIONS = 64
 
 # ---- the formulas, as pure functions --------------------------------------------------------------------------
 def bounded_novelty(distance: Tensor, step: Tensor) -> Tensor:
-    """1 − exp(−distance / (REACH · step)): proportional to the distance when near, 1 when far.
+    """1 − exp(−(distance/step − LEAST) / REACH): proportional to the distance when near, 1 when far, 0 when too near.
 
-    >>> bounded_novelty(torch.tensor([0.0, 4.0, 1e9]), torch.tensor(1.0)).tolist()
+    >>> bounded_novelty(torch.tensor([0.0, 4.01, 1e9]), torch.tensor(1.0)).tolist()
     [0.0, 0.6321205496788025, 1.0]
     """
-    return -torch.expm1(-distance / (REACH * step.clamp_min(1e-12)))
+    return -torch.expm1(-(distance / step.clamp_min(1e-12) - LEAST).clamp_min(0) / REACH)
 
 
 def predictable_share(error: Tensor, variance: Tensor) -> Tensor:

@@ -128,7 +128,8 @@ class SensorNoise(nn.Module):
         change = code @ self.lasting[:, self.noisy]
         rho = noise / power
         change = torch.where(change.square() > chance.square() * power, change, 0.0)
-        return change, steady_gain(torch.where(rho > chance, rho, 0.0))
+        # one standard error less: a gain of 0 by chance would lose sight of what moves slowly
+        return change, steady_gain(torch.where(rho > chance, rho - chance / CERTAIN, 0.0))
 
     def _measured(self, code: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """R and E[e²] of the noisy readings after these actions, and how large a correlation may be by chance."""
@@ -146,15 +147,17 @@ class SensorNoise(nn.Module):
     def add(self, found: Surprises, valid: Tensor, group: Group = ALONE) -> None:
         """Take in a block. Sensors that turned out to be exact stay so, and are not looked at again."""
         most = self.most[self.watched]
-        code, earlier = found.code[valid], found.code_before[found.paired]
+        known = bool((self.most > 0).any())  # until sizes are, surprises cannot be cut
+        paired, taken = found.paired & known, valid & known
+        code, earlier = found.code[taken], found.code_before[paired]
         change, rows = found.change[valid], found.reading[valid]
-        now, before = (part[found.paired].clamp(-most, most) for part in (found.now, found.before))
+        now, before = (part[paired].clamp(-most, most) for part in (found.now, found.before))
         size = change.abs()
         moved = size > SAME
         sums, turns, moments = (torch.zeros_like(total) for total in (self.sums, self.turns, self.moments))
         sums[..., self.watched] = torch.stack(
             [
-                code.T @ change.clamp(-most, most),
+                code.T @ found.change[taken].clamp(-most, most),
                 *(earlier.T @ part for part in (now, before.square(), before * now)),
             ]
         ).double()
