@@ -34,10 +34,11 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/line_budget.py
 
 test: lint
 	$(BIN)/python -m pytest --cov --cov-report=term
-	$(BIN)/python -m pytest -q --doctest-modules lpm --ignore=lpm/envs/maze_miniworld.py
+	$(BIN)/python -m pytest -q --doctest-modules lpm lpm_paper --ignore=lpm_paper/maze_miniworld.py
 
 slow: setup
 	$(BIN)/python -m pytest -m slow
@@ -58,7 +59,7 @@ docs: $(RUN)
 
 # Every number and figure of README and docs, from results/.
 refresh: setup
-	$(BIN)/python tools/refresh_results.py
+	$(BIN)/python -m lpm_paper.refresh
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist site *.egg-info .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -52,7 +52,7 @@ def miniworld_rate(width: int, height: int, seconds: float = 3.0) -> float | Non
     """Steps per second of one Miniworld process, or None where it is not installed."""
     if importlib.util.find_spec("miniworld") is None:
         return None
-    from lpm.envs.maze_miniworld import MiniworldMaze
+    from lpm_paper.maze_miniworld import MiniworldMaze
 
     return frames_per_second(MiniworldMaze(1, width=width, height=height), seconds)
 

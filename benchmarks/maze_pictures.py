@@ -82,7 +82,7 @@ def noise_rows() -> list[list[Picture]]:
 
 
 def against_miniworld(steps: int = 300) -> Picture:
-    from lpm.envs.maze_miniworld import MiniworldMaze
+    from lpm_paper.maze_miniworld import MiniworldMaze
 
     ours, theirs = NMazeVector(4), MiniworldMaze(4)
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""How fast bonuses and PPO are on pixels beside an older state of this library; acting, and a compiled loss.
+"""How fast bonuses and PPO are on pixels beside an older state of this library, and a compiled loss.
 
     git worktree add OLDER a8b1aa4
     python benchmarks/pixels.py --before OLDER --json results/benchmarks
@@ -6,9 +6,8 @@
 Bonuses: `step` and `update` on 4×84×84, 16 environments × 128 steps, default settings. PPO: Breakout, 16 environments ×
 32 steps, the paper's network. Both in fresh processes that take turns, one thread, processor time; now with the memory
 setting of `lpm train` (`keep_freed_memory`), before with what there was; products and convolutions of the present
-state are counted, to say how near it is to what a core can do. Acting: a single frame up to 16 at once, in
-turns in one process. Compiled: whole cycles of PPO with and without `PPOConfig.compile`, in turns too; what the
-compiler takes before the first one is wall time, on all cores.
+state are counted, to say how near it is to what a core can do. Compiled: whole cycles of PPO with and without
+`PPOConfig.compile`, in turns too; what the compiler takes before the first one is wall time, on all cores.
 """
 
 from __future__ import annotations
@@ -28,14 +27,13 @@ from typing import Any
 import bonuses
 import training
 
-from lpm.files import write_atomic
 from lpm.runs.machine import machine
+from lpm.storage.files import write_atomic
 
 PPO = "PPO, Breakout"
 AIMS = {"lpm": 2.0, "rnd": 1.5, "ensemble": 1.5, "etd": 1.5, "icm": 1.5, PPO: 1.5}
 """The bonuses and the agent, and how many times as fast they were to become."""
 COLUMNS = ["transitions per second", "before", "now", "ratio", "aim", "GFLOP a transition", "GFLOP per second"]
-IMAGES = {"maze": (60, 80, 3), "Atari": (4, 84, 84), "maze, the paper's pixels": (120, 160, 3)}
 
 
 def beside_before(before: str, rounds: int) -> dict[str, Any]:
@@ -99,44 +97,14 @@ def operations(name: str) -> float:
     return float(counted.get_total_flops()) / transitions
 
 
-def acting() -> dict[str, Any]:
-    """Milliseconds of one decision: the network itself, and as it is written out for few frames."""
-    import numpy as np
-    import torch
-    from gymnasium.spaces import Box, Discrete
-
-    from lpm.agents.fused import ActingEncoder
-    from lpm.agents.policy import ActorCritic, NetworkConfig
-    from lpm.core.spaces import Spaces
-
-    torch.set_num_threads(1)
-    rows = []
-    for image, shape in IMAGES.items():
-        network = ActorCritic(Spaces(Box(0, 255, shape, np.uint8), Discrete(5)), NetworkConfig(), 1, torch.Generator())
-        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        assert network.encoder is not None
-        encode, plain = ActingEncoder(network.encoder), network.encoder
-        for frames in (1, 2, 4, 8, 16):
-            obs = torch.zeros(frames, *shape, dtype=torch.uint8)
-            with torch.inference_mode():
-                pairs = [[_milliseconds(f, network.input(obs)) for f in (plain, encode)] for _ in range(9)]
-            middle = [statistics.median(times) for times in zip(*pairs, strict=True)]
-            ratio = statistics.median(a / b for a, b in pairs)
-            rows.append(
-                [f"{image}, {' × '.join(map(str, shape))}", str(frames), *(f"{m:.2f}" for m in middle), f"{ratio:.2f}"]
-            )
-            print(*rows[-1], sep="\t", flush=True)
-    return {"columns": ["image", "frames at once", "network, ms", "written out, ms", "ratio"], "rows": rows}
-
-
 def compiled(cycles: int = 4) -> dict[str, Any]:
     """Steps per second of PPO as it is and with a compiled loss, and what compiling takes where nothing is cached."""
     import torch
 
     from lpm.agents import PPOConfig
-    from lpm.experiments import atari
     from lpm.runs import RunConfig, build
     from lpm.sweeps.job import keep_freed_memory
+    from lpm_paper import atari
 
     torch.set_num_threads(1)
     keep_freed_memory()
@@ -174,18 +142,12 @@ def _seconds(function: Callable[[], Any], clock: Callable[[], float]) -> float:
     return clock() - start
 
 
-def _milliseconds(function: Callable[[Any], Any], argument: Any, times: int = 100) -> float:
-    start = time.process_time()
-    for _ in range(times):
-        function(argument)
-    return (time.process_time() - start) / times * 1e3
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--before", metavar="FOLDER", help="an older state of this library; left out: acting only")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--before", metavar="FOLDER", help="an older state of this library to compare with")
+    what.add_argument("--compiled", action="store_true", help="measure a compiled loss; needs a C++ compiler")
     parser.add_argument("--rounds", type=int, default=2, help="how often the two states take turns")
-    parser.add_argument("--compiled", action="store_true", help="measure a compiled loss instead; needs a C++ compiler")
     parser.add_argument("--json", type=Path, help="also write each table as a file into this folder")
     options = parser.parse_args()
     about = {"machine": machine(), "load": os.getloadavg()[0]}
@@ -194,9 +156,7 @@ def main() -> None:
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = empty
             tables = {"compiled": compiled()}
     else:
-        tables = {"acting": acting()}
-        if options.before:
-            tables["pixels"] = beside_before(options.before, options.rounds)
+        tables = {"pixels": beside_before(options.before, options.rounds)}
     for name, table in tables.items():
         if options.json:
             write_atomic(options.json / f"{name}.json", json.dumps({**table, **about}, indent=1).encode())

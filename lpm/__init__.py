@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lpm.adapters.gymnasium import Intrinsic as Intrinsic
     from lpm.core.bonus import IntrinsicReward as IntrinsicReward
     from lpm.core.check import check_intrinsic as check_intrinsic
     from lpm.core.mixer import MixerConfig as MixerConfig
@@ -22,26 +23,28 @@ if TYPE_CHECKING:
     from lpm.core.registry import register as register
     from lpm.core.spaces import Spaces as Spaces
     from lpm.core.transitions import Transitions as Transitions
-    from lpm.state_file import load_state as load_state
-    from lpm.state_file import save_state as save_state
+    from lpm.storage.state_file import load_state as load_state
+    from lpm.storage.state_file import save_state as save_state
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Intrinsic": "lpm.adapters.gymnasium",
     "IntrinsicReward": "lpm.core.bonus",
     "MixerConfig": "lpm.core.mixer",
     "RewardMixer": "lpm.core.mixer",
     "Spaces": "lpm.core.spaces",
     "Transitions": "lpm.core.transitions",
     "check_intrinsic": "lpm.core.check",
-    "load_state": "lpm.state_file",
+    "load_state": "lpm.storage.state_file",
     "make": "lpm.core.registry",
     "names": "lpm.core.registry",
     "register": "lpm.core.registry",
-    "save_state": "lpm.state_file",
+    "save_state": "lpm.storage.state_file",
 }
 
 __all__ = [
+    "Intrinsic",
     "IntrinsicReward",
     "MixerConfig",
     "RewardMixer",

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from lpm.suggest import suggest
+from lpm.experiments import papers
+from lpm.utils.suggest import suggest
 
 COMMANDS = {
     "train": "train an agent with a bonus; killed runs resume exactly, finished ones can be extended",
@@ -19,7 +20,6 @@ COMMANDS = {
     "suite": "the score card of a bonus: coverage, families of noise, task, cost",
     "reproduce": "run an experiment of the paper: table, figure, page",
     "tune": "search a bonus's settings over the runs of an experiment",
-    "theory": "check the theorems and their limits by running them",
     "doctor": "versions, threads, devices, data, and what is missing",
 }
 
@@ -51,13 +51,17 @@ def _answer(words: Sequence[str]) -> int:
         print(f"lpm-exploration {__version__}")
         return 0
     command = words[0]
+    module = f"lpm.commands.{command}"
     if command not in COMMANDS:
-        print(f"lpm: unknown command {command!r}{suggest(command, COMMANDS)}", file=sys.stderr)
-        return 2
+        added = papers.installed()
+        if command not in added.commands:
+            print(f"lpm: unknown command {command!r}{suggest(command, [*COMMANDS, *added.commands])}", file=sys.stderr)
+            return 2
+        module, _ = added.commands[command]
     try:
         if os.getcwd() not in sys.path:
             sys.path.append(os.getcwd())  # `my_envs:Corridor-v0` beside my_envs.py; last, so that it hides no package
-        status: int = import_module(f"lpm.commands.{command}").run(words[1:])
+        status: int = import_module(module).run(words[1:])
         return status
     except KeyboardInterrupt:
         print(f"\nlpm {command}: interrupted", file=sys.stderr)
@@ -68,7 +72,7 @@ def _answer(words: Sequence[str]) -> int:
         line = _one_line(problem)
         if line is None:
             raise
-        from lpm.files import printable
+        from lpm.storage.files import printable
 
         print(f"lpm {command}: {printable(line)}", file=sys.stderr)
         return 1
@@ -99,8 +103,10 @@ def _one_line(problem: Exception) -> str | None:
 
 
 def _help() -> str:
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()]
+    added = papers.installed()
+    commands = {**COMMANDS, **{name: what for name, (_, what) in added.commands.items()}}
+    width = max(map(len, commands))
+    lines = [f"  {name:<{width}}  {what}" for name, what in commands.items()]
     return "\n".join(
         [
             "usage: lpm COMMAND [options]      (lpm COMMAND --help lists them)",
@@ -110,6 +116,7 @@ def _help() -> str:
             *lines,
             "",
             "  --version   print the version",
+            *(f"\nwarning: {problem}" for problem in added.problems),
         ]
     )
 

@@ -11,6 +11,7 @@ import random
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +19,22 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from hostile import ATTACKS, FITTING_ONLY, Bomb, attacks, mutated, put_together, taken_apart
+from hostile import ATTACKS, FITTING_ONLY, attacks, mutated, put_together, taken_apart
 from rich.console import Console
 
 import lpm
 import lpm.envs
-from lpm import state_file
 from lpm.adapters.gymnasium import IntrinsicVectorReward
 from lpm.agents import PPOConfig
 from lpm.cli import main
-from lpm.data.files import read_content
+from lpm.data.download import read_content
 from lpm.data.images import DataError
 from lpm.envs.noise_sources import folder_images
-from lpm.files import open_regular, parse_json, read_regular
 from lpm.runs import CheckpointError, RunConfig, TrainOptions, train
 from lpm.runs.checkpoint import checkpoints, load_checkpoint, save_checkpoint
-from lpm.state_tree import StateError, check_like
+from lpm.storage import state_file
+from lpm.storage.files import open_regular, parse_json, read_regular
+from lpm.storage.state_tree import StateError, check_like
 from lpm.suite.stored import read_card
 from lpm.sweeps import Job, load_result, run_jobs
 from lpm.sweeps.job import attempt
@@ -315,17 +316,6 @@ def test_a_run_whose_metrics_are_a_link_is_refused(tmp_path: Path, run: Path) ->
     assert victim.read_bytes().endswith(b"precious")
 
 
-def test_an_earlier_checkpoint_is_refused_in_a_sentence(tmp_path: Path, run: Path) -> None:
-    out, mark = tmp_path / "run", tmp_path / "it ran"
-    shutil.copytree(run, out)
-    for path in checkpoints(out / "checkpoints"):
-        torch.save({"agent": Bomb(mark)}, path.with_suffix(".pt"))
-        path.unlink()
-    with pytest.raises(CheckpointError, match="was written by an earlier version of lpm as a pickle"):
-        resume(out)
-    assert not mark.exists()
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -502,6 +492,13 @@ def test_looking_at_a_run_imports_nothing(
         ("num_envs = 2", 'num_envs = "2"'),
         ('activation = "tanh"', 'activation = "thin"'),
         ("hidden = [", 'hidden = ["8", '),
+        ("threads = 1", "threads = 100000"),
+        ("steps = 64", f"steps = {10**400}"),
+        ("seed = 0", f"seed = {10**30}"),
+        ("log_every = 0", f"log_every = {10**30}"),
+        ("rollout_steps = ", "rollout_steps = 1000000000000"),
+        ("batch_size = ", "batch_size = 1000000000000"),
+        ("num_envs = 2", "num_envs = 99999999"),
     ],
 )
 def test_a_config_has_values_of_its_types(old: str, new: str, tmp_path: Path, run: Path) -> None:
@@ -533,6 +530,44 @@ def test_watch_on_a_strangers_run(attack: str, tmp_path: Path, run: Path, capsys
         path.write_bytes(path.read_bytes()[:-1])
     assert main(["watch", str(out), "--steps", "2"]) == 1
     assert "lpm watch: " in capsys.readouterr().err
+
+
+BAD_PROGRESS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "negative steps": lambda state: state["agent"]["collector"]["counters"].__setitem__(0, -64),
+    "a fraction of an episode": lambda state: state["agent"]["collector"]["counters"].__setitem__(1, 0.5),
+    "text as returns": lambda state: state["agent"]["collector"].update(recent=[["much", 3.0]]),
+    "a return alone": lambda state: state["agent"]["collector"].update(recent=[[1.0]]),
+    "NaN returns": lambda state: state["agent"]["collector"].update(recent=[[float("nan"), 3.0]]),
+    "NaN in a running episode": lambda state: state["agent"]["collector"]["returns"].fill(np.nan),
+    "negative visits": lambda state: state["agent"]["collector"]["visits"].fill(-1),
+    "negative size": lambda state: state.update(metrics_size=-1),
+    "a line far away": lambda state: state.update(next_line=-(10**9)),
+    "NaN seconds": lambda state: state.update(seconds=float("nan")),
+    "no collector": lambda state: state["agent"].update(collector=3),
+    "no agent": lambda state: state.update(agent={}),
+}
+
+
+@pytest.mark.parametrize("attack", BAD_PROGRESS)
+def test_counters_and_returns_of_a_checkpoint(attack: str, tmp_path: Path, run: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(run, out)
+    stored = load_checkpoint(out / "checkpoints")
+    assert stored is not None
+    BAD_PROGRESS[attack](stored.state)
+    stored.path.unlink()
+    save_checkpoint(out / "checkpoints", 64, stored.state)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    with pytest.raises(CheckpointError, match=r"does not fit this run: expected .*, got"):
+        resume(out)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_settings_that_do_not_fit_into_memory_leave_no_folder(tmp_path: Path) -> None:
+    agent = replace(CONFIG.learner, network=replace(CONFIG.learner.network, hidden=(10**8, 10**8)))
+    with pytest.raises(ValueError, match="expected settings that fit into memory"):
+        train(replace(CONFIG, agent=agent), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_generator_that_torch_refuses(tmp_path: Path, run: Path) -> None:
@@ -568,7 +603,7 @@ def test_report_on_a_strangers_runs(tmp_path: Path, run: Path, capsys: pytest.Ca
 def searched(out: Path, trials: int) -> list[Any]:
     pytest.importorskip("optuna")
     from lpm.sweeps.fields import parse_field
-    from lpm.sweeps.tune import search
+    from lpm.sweeps.search import search
 
     return search(
         out, [parse_field("lr=0.001:0.1")], {}, lambda ts: [t.fields["lr"] for t in ts], trials=trials, batch=1, seed=0
@@ -704,7 +739,7 @@ def test_no_module_of_the_library_unpickles_files() -> None:
     }
     assert found == {
         ("core/bonus.py", "torch.load"),  # of a bonus that is itself in a pickle, between processes
-        ("core/check.py", "torch.load"),  # of what it has just saved to memory
+        ("core/check/_rules.py", "torch.load"),  # of what it has just saved to memory
         ("sweeps/local.py", "pickle.load"),  # from the parent process
         ("sweeps/ray.py", "pickle.load"),  # from the driver
     }

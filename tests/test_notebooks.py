@@ -22,3 +22,4 @@ def test_the_notebook_runs(path: Path, tmp_path: Path) -> None:
     ).execute()
     printed = "".join(o.get("text", "") for cell in notebook.cells for o in cell.get("outputs", []))
     assert "in front of the TV" in printed
+    assert "nan" not in printed

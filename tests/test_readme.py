@@ -70,14 +70,7 @@ def test_the_commands_of_a_page_run(page: str, folder: Path) -> None:
 
 
 def refresh_tool() -> ModuleType:
-    if (tools := str(ROOT / "tools")) not in sys.path:  # where Python looks when the tool is started by its path
-        sys.path.append(tools)
-    spec = importlib.util.spec_from_file_location("refresh_results", ROOT / "tools" / "refresh_results.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module("lpm_paper.refresh")
 
 
 def test_every_number_is_that_of_the_results(capsys: pytest.CaptureFixture[str]) -> None:

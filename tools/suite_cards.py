@@ -21,10 +21,10 @@ from typing import Any
 from lpm.commands.suite import write_card
 from lpm.experiments.experiment import folder_name
 from lpm.experiments.methods import parse_method
-from lpm.files import write_atomic
+from lpm.storage.files import write_atomic
 from lpm.suite.axes import Runs
 from lpm.suite.card import Card, make_card
-from lpm.suite.run import ARMS, measured
+from lpm.suite.jobs import ARMS, measured
 from lpm.suite.stored import BASELINES, baselines, in_order, ranked, read_cards, stability
 from lpm.suite.worlds import REFERENCES, SEEDS, VERSION
 

@@ -9,17 +9,19 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.episodes import RECENT, EpisodeSums
 from lpm.core.errors import finite
+from lpm.core.group import ALONE, Group
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
+from lpm.core.registry import make
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 
 def missing(package: str, extra: str) -> ImportError:
@@ -41,11 +43,15 @@ def choose_spaces(
         observation = observation.spaces[obs_key]
     elif obs_key is not None:
         raise ValueError(f"obs_key: expected None, because the observations are no Dict but {observation}")
-    if isinstance(observation, (Discrete, MultiDiscrete, MultiBinary, Tuple)):
-        raise ValueError(
-            f"observations: expected a gymnasium Box, got {observation}; wrap the environment in "
-            "gymnasium.wrappers.FlattenObservation, which makes a vector of it"
-        )
+    if isinstance(observation, MultiBinary):  # numbers already
+        observation = Box(0.0, 1.0, observation.shape, np.float32)
+    if isinstance(observation, (Discrete, MultiDiscrete, Tuple)):
+        advice = "wrap the environment in gymnasium.wrappers.FlattenObservation, which makes a vector of it"
+        if obs_key is not None:  # flattening would take the policy its Dict
+            advice = (
+                "choose another entry, or add a vector of it to the Dict with gymnasium.wrappers.TransformObservation"
+            )
+        raise ValueError(f"observations: expected a gymnasium Box, got {observation}; {advice}")
     return Spaces(observation, action)
 
 
@@ -55,29 +61,34 @@ def choose(obs: Any, obs_key: str | None) -> Any:
 
 
 # ---- checks -----------------------------------------------------------------------------------------------
-def make_mixer(bonus: IntrinsicReward, config: MixerConfig | None) -> RewardMixer:
-    """The mixer of a bonus."""
+def make_mixer(num_envs: int, weight: float | None, config: MixerConfig | None, group: Group = ALONE) -> RewardMixer:
+    """A mixer: by the `weight` alone, which leaves the task's reward unchanged, or by all settings."""
+    given: Any = config
+    if isinstance(weight, MixerConfig):
+        raise ValueError("weight: expected a number, got a MixerConfig; pass it as mixer=")
+    if config is None:
+        config = MixerConfig(scale="task") if weight is None else MixerConfig(weight=weight, scale="task")
+    elif not isinstance(given, MixerConfig):
+        raise ValueError(f"mixer: expected an lpm.MixerConfig, got {type(given).__name__}")
+    elif weight is not None:
+        raise ValueError(f"weight: expected it in the MixerConfig, which is given too, got {weight!r} beside it")
+    return RewardMixer(config, num_envs, group)
+
+
+def make_or_check(
+    bonus: str | IntrinsicReward, spaces: Spaces, num_envs: int, settings: dict[str, Any]
+) -> IntrinsicReward:
+    """The bonus of this name, made for these spaces; or the one that was given, if it was made for them."""
     given: Any = bonus
+    if isinstance(given, str):
+        return make(given, spaces, num_envs=num_envs, **settings)
     if not isinstance(given, IntrinsicReward):
-        raise ValueError(f"bonus: expected an lpm.IntrinsicReward, see lpm.make; got {type(given).__name__}")
-    config = MixerConfig() if config is None else config
-    check_mixer(config)
-    return RewardMixer(config, bonus.num_envs, bonus.group)
-
-
-def check_mixer(config: MixerConfig) -> None:
-    """Refuse what is no mixer's settings."""
-    if not isinstance(config, MixerConfig):
-        raise ValueError(f"mixer: expected an lpm.MixerConfig, got {type(config).__name__}")
-
-
-def check_total(total_steps: int | None, config: MixerConfig) -> int | None:
-    """The length of the run, which a schedule of the weight cannot do without."""
-    if total_steps is None and config.schedule == "constant":
-        return None
-    return check_count(
-        "total_steps", total_steps, f", because a {config.schedule} schedule needs to know the length of the run"
-    )
+        raise ValueError(f"bonus: expected a name, see `lpm bonuses`, or an lpm.IntrinsicReward; got {given!r}")
+    unused = {name for name in settings if name != "rollout_steps"}
+    if unused:
+        raise ValueError(f"bonus: settings {sorted(unused)} are for a bonus given by its name, got {given}")
+    check_bonus(given, spaces, num_envs)
+    return given
 
 
 def check_bonus(bonus: IntrinsicReward, spaces: Spaces, num_envs: int) -> None:
@@ -153,12 +164,12 @@ def make_block(
 
 
 # ---- rewards ----------------------------------------------------------------------------------------------
-def pay(
-    bonus: IntrinsicReward, mixer: RewardMixer, block: Transitions, extrinsic: NDArray[Any], progress: float, step: int
+def mix_block(
+    bonus: IntrinsicReward, mixer: RewardMixer, block: Transitions, task: NDArray[Any], step: int
 ) -> tuple[Floats, Mixed]:
-    """Show a block to the bonus: what it says, and the rewards mixed."""
+    """Show a block to the bonus: its raw rewards (T, N), and both rewards mixed; `step` is for error messages."""
     raw = finite(bonus.step(block).cpu().numpy(), f"bonus {type(bonus).__name__}", step)
-    return raw, mixer.mix(extrinsic, raw, block.valid.cpu().numpy(), progress)
+    return raw, mixer.mix(task, raw, block.valid.cpu().numpy())
 
 
 class Returns:
@@ -197,12 +208,12 @@ class Returns:
 class Steps:
     """Steps of N environments, one after the other, until they are taken as a block."""
 
-    FIELDS = ("obs", "action", "next_obs", "reward", "terminated", "truncated")
+    FIELDS = ("obs", "action", "next_obs", "reward", "terminated", "truncated", "valid")
 
     def __init__(self, spaces: Spaces) -> None:
         seen = np.uint8 if spaces.obs_dtype == torch.uint8 else np.float32
         acted = np.float32 if spaces.action_kind == "continuous" else np.int64
-        self._types: tuple[type, ...] = (seen, acted, seen, np.float64, np.bool_, np.bool_)
+        self._types: tuple[type, ...] = (seen, acted, seen, np.float64, np.bool_, np.bool_, np.bool_)
         self._rows: list[tuple[NDArray[Any], ...]] = []
 
     def __len__(self) -> int:
@@ -216,9 +227,11 @@ class Steps:
         reward: ArrayLike,
         terminated: ArrayLike,
         truncated: ArrayLike,
+        valid: ArrayLike | None = None,
     ) -> None:
-        """One step of all environments; arrays are copied."""
-        values = (obs, action, next_obs, reward, terminated, truncated)
+        """One step of all environments; arrays are copied. Rows that are not `valid` were only reset."""
+        every = np.ones(np.shape(terminated)) if valid is None else valid
+        values = (obs, action, next_obs, reward, terminated, truncated, every)
         self._rows.append(tuple(np.array(v, dtype=t) for v, t in zip(values, self._types, strict=True)))
 
     def take(self, bonus: IntrinsicReward) -> Transitions:

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import RewardMixer
-from lpm.files import replacing
-from lpm.state_file import load, write
-from lpm.state_tree import check_like, require
+from lpm.storage.files import replacing
+from lpm.storage.state_file import load, write
+from lpm.storage.state_tree import check_like, require
 
 KIND = "adapter"
 
@@ -44,7 +44,7 @@ def read_state(path: str | Path, part: Stateful, **about: int) -> None:
             raise ValueError(f"{path}: expected {name} {value}, as the model, got {stored['about'].get(name)}")
     try:
         # the rest of an adapter's state grows with its episodes and steps: its own load looks at it
-        rows, came = part.bonus.num_envs, len(stored["state"]["mixer"]["carry"])
+        rows, came = part.bonus.num_envs, len(stored["state"]["mixer"]["task.rows"])
         require(rows == came, f"a state of {rows} environments", came)
         check_like(part.mixer.state_dict(), stored["state"]["mixer"], "mixer")
         part.bonus.check_state(stored["state"]["bonus"])

@@ -2,63 +2,68 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+import torch
+from gymnasium.vector import VectorEnv, VectorWrapper
 from numpy.typing import NDArray
+from torch import Tensor
 
 from lpm.adapters._common import (
-    check_bonus,
+    Returns,
+    Steps,
     check_count,
     check_no_policy,
-    check_total,
     choose,
     choose_spaces,
-    make_block,
     make_mixer,
-    pay,
+    make_or_check,
+    mix_block,
 )
 from lpm.adapters._state import read_state, write_state
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import MixerConfig
+from lpm.core.monitor import BonusMonitor
+from lpm.core.vector import autoreset_mode, use_final_obs, valid_steps
 
 Array = NDArray[Any]
+Rewards = TypeVar("Rewards", NDArray[Any], Tensor)
+log = logging.getLogger("lpm")
 
 
-class IntrinsicVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
-    """Returns the task's reward plus the weighted bonus; `MixerConfig(extrinsic_weight=0)` returns the bonus alone.
+class Intrinsic(VectorWrapper[Any, Any, Any, Any, Any]):
+    """Adds a bonus to the rewards of a training loop, a rollout at a time.
 
-    Each transition is scored and shown to the bonus when it happens, with its true successor in all three autoreset
-    modes; the step that only resets (NEXT_STEP) pays 0 and is not learnt from. The bonus updates every
-    `update_every` steps. `info["extrinsic_reward"]` and `info["intrinsic_reward"]` hold both rewards as they came,
-    before mixing.
+    It steps the environments as they are, and remembers the true successor of every step, in each of Gymnasium's
+    autoreset modes. `add_bonus` then scores the rollout, lets the bonus learn from it, and returns the rewards to learn
+    from: the task's, unchanged, plus the bonus on the task's scale.
 
-    >>> import gymnasium, lpm
-    >>> envs = gymnasium.make_vec("CartPole-v1", num_envs=2)
-    >>> bonus = lpm.make("lpm", lpm.Spaces.of(envs), num_envs=2, rollout_steps=16)
-    >>> envs = IntrinsicVectorReward(envs, bonus, MixerConfig(weight=0.1))
+    >>> import gymnasium
+    >>> envs = Intrinsic(gymnasium.make_vec("CartPole-v1", num_envs=2), "lgn", rollout_steps=16)
     >>> _ = envs.reset(seed=0)
-    >>> obs, reward, terminated, truncated, info = envs.step(np.array([0, 1]))
-    >>> info["extrinsic_reward"].tolist(), reward.shape
-    ([1.0, 1.0], (2,))
+    >>> task = np.stack([envs.step(envs.action_space.sample())[1] for _ in range(16)])
+    >>> rewards = envs.add_bonus(task)
+    >>> rewards.shape
+    (16, 2)
     """
 
     def __init__(
         self,
         env: VectorEnv[Any, Any, Any],
-        bonus: IntrinsicReward,
-        mixer: MixerConfig | None = None,
+        bonus: str | IntrinsicReward = "lgn",
+        weight: float | None = None,
         *,
-        update_every: int | None = None,
-        total_steps: int | None = None,
+        rollout_steps: int = 128,
+        mixer: MixerConfig | None = None,
         obs_key: str | None = None,
+        **settings: Any,
     ) -> None:
-        """`update_every`: steps between two updates of the bonus, its `rollout_steps` if left out.
-
-        `total_steps`: the steps, summed over environments, over which a schedule of the weight runs; `obs_key`: the
-        entry of Dict observations that the bonus sees.
+        """`bonus`: a name with its `settings`, or one that `lpm.make` made. `weight`: how much it counts beside the
+        task, 0.3 if left out. `rollout_steps`: steps of each environment between two updates. `mixer`: all settings of
+        the mixing in place of the weight. `obs_key`: the entry of Dict observations that the bonus sees.
         """
         if not isinstance(env, VectorEnv):
             raise ValueError(
@@ -66,25 +71,20 @@ class IntrinsicVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
                 "one with gymnasium.vector.SyncVectorEnv([lambda: env])"
             )
         super().__init__(env)
-        self.mixer = make_mixer(bonus, mixer)
-        check_bonus(bonus, choose_spaces(env.single_observation_space, env.single_action_space, obs_key), env.num_envs)
-        check_no_policy(bonus, "an environment does not see")
-        mode = env.metadata.get("autoreset_mode")
-        if mode is None:
-            raise ValueError(
-                "env: expected metadata['autoreset_mode'], which says how to read the end of an episode, "
-                f"got metadata {env.metadata}"
-            )
-        self.bonus = bonus
-        self.update_every = bonus.rollout_steps if update_every is None else check_count("update_every", update_every)
-        self.total_steps = check_total(total_steps, self.mixer.config)
+        self._mode = autoreset_mode(env)
+        spaces = choose_spaces(env.single_observation_space, env.single_action_space, obs_key)
+        sizes = {"rollout_steps": check_count("rollout_steps", rollout_steps)}
+        self.bonus = make_or_check(bonus, spaces, env.num_envs, {**sizes, **settings})
+        check_no_policy(self.bonus, "an environment does not see")
+        self.mixer = make_mixer(self.bonus.num_envs, weight, mixer, self.bonus.group)
+        self.monitor = BonusMonitor()
+        self.returns = Returns(env.num_envs)
         self.obs_key = obs_key
         self.steps = 0
         """Steps so far, summed over environments."""
         self.metrics: dict[str, float] = {}
-        """What the bonus said at its last update."""
-        self._mode = AutoresetMode(mode)
-        self._since_update = 0
+        """Of the last update: what the bonus and the mixer log, and the mean returns of recent episodes."""
+        self._steps = Steps(spaces)
         self._obs: Array | None = None
         self._ended = np.zeros(env.num_envs, dtype=np.bool_)
 
@@ -96,80 +96,81 @@ class IntrinsicVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
         mask = None if options is None else options.get("reset_mask")
         obs, info = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
         fresh = np.array(choose(obs, self.obs_key))
-        if mask is None or self._obs is None:
-            self._obs = fresh
-            self._ended[:] = False
-        else:
-            chosen = np.asarray(mask, dtype=np.bool_)
-            fresh[~chosen] = self._obs[~chosen]  # a new array: the bonus may have kept the old one
-            self._obs = fresh
-            self._ended &= ~chosen
+        rows = np.ones(self.num_envs, dtype=np.bool_) if mask is None else np.asarray(mask, dtype=np.bool_)
+        if self._obs is not None:
+            fresh[~rows] = self._obs[~rows]
+        self._obs = fresh
+        self._ended &= ~rows
+        self.returns.restart(rows)
         return obs, info
 
     def step(self, actions: Any) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
-        """One step of all environments; the reward is the mixed one."""
+        """One step of all environments, returned as they gave it."""
         if self._obs is None:
-            raise ValueError("IntrinsicVectorReward.step: expected reset() before the first step")
-        obs, reward, terminated, truncated, info = self.env.step(actions)
-        seen = np.array(choose(obs, self.obs_key))
+            raise ValueError(f"{type(self).__name__}.step: expected reset() before the first step")
+        actions = actions.detach().cpu().numpy() if isinstance(actions, Tensor) else actions
+        outcome = obs, reward, terminated, truncated, info = self.env.step(actions)
+        following = np.array(choose(obs, self.obs_key))
         done = np.logical_or(terminated, truncated)
-        # in NEXT_STEP mode, rows whose episode ended have only been reset by this step
-        valid = ~self._ended if self._mode is AutoresetMode.NEXT_STEP else np.ones_like(self._ended)
-        block = make_block(
-            self.bonus,
-            self._obs[None],
-            np.array(actions)[None],
-            self._successors(seen, done, info)[None],
-            terminated=np.asarray(terminated)[None],
-            truncated=np.asarray(truncated)[None],
-            valid=valid[None],
-            reward=np.asarray(reward)[None],
-        )
+        successor = following.copy()
+        use_final_obs(self._mode, successor, done, info, self.obs_key)
+        valid = valid_steps(self._mode, self._ended)
+        self._steps.append(self._obs, actions, successor, reward, terminated, truncated, valid)
+        self._obs, self._ended = following, np.array(done)
         self.steps += self.num_envs
-        progress = 0.0 if self.total_steps is None else self.steps / self.total_steps
-        raw, mixed = pay(self.bonus, self.mixer, block, np.asarray(reward)[None], progress, self.steps)
-        self._obs, self._ended = seen, np.array(done)
-        self._since_update += 1
-        if self._since_update == self.update_every:
-            self.metrics = {name: float(value) for name, value in self.bonus.update().items()}
-            self._since_update = 0
-        everywhere = np.ones_like(valid)
-        info = {
-            **info,
-            "extrinsic_reward": np.array(reward),
-            "_extrinsic_reward": everywhere,
-            "intrinsic_reward": raw[0],
-            "_intrinsic_reward": everywhere,
-        }
-        return obs, mixed.total[0], terminated, truncated, info
+        return outcome
 
-    def _successors(self, seen: Array, done: Array, info: dict[str, Any]) -> Array:
-        """In SAME_STEP mode the returned rows of ended episodes follow a reset; the true ones are in `info`."""
-        if self._mode is not AutoresetMode.SAME_STEP or not done.any():
-            return seen
-        if "final_obs" not in info:
-            raise ValueError(f"expected info['final_obs'] from an environment in SAME_STEP mode, got {sorted(info)}")
-        successors, final = seen.copy(), info["final_obs"]
-        for row in np.flatnonzero(done):
-            # one observation a row, as Gymnasium itself does, or a dict of arrays
-            whole = isinstance(final, dict)
-            successors[row] = choose(final, self.obs_key)[row] if whole else choose(final[row], self.obs_key)
-        return successors
+    def add_bonus(self, rewards: Rewards) -> Rewards:
+        """Rewards (T, N) of all steps since the last call, plus the bonus: a tensor or an array, of the dtype given.
+
+        The bonus is computed with its models as they were while the steps were taken; then it learns from them.
+        """
+        expected, shape = (len(self._steps), self.num_envs), tuple(rewards.shape)
+        if shape != expected or not len(self._steps):
+            raise ValueError(
+                f"add_bonus: expected rewards of shape {expected}, those of all steps since the last call, got {shape}"
+            )
+        task = rewards.detach().cpu().numpy() if isinstance(rewards, Tensor) else np.asarray(rewards)
+        mixed = self._mix(task)
+        self._update()
+        if isinstance(rewards, Tensor):
+            dtype = rewards.dtype if rewards.is_floating_point() else torch.float32
+            return torch.as_tensor(mixed, dtype=dtype, device=rewards.device)
+        return mixed.astype(rewards.dtype if rewards.dtype.kind == "f" else np.float32, copy=False)
+
+    def _mix(self, task: Array) -> Array:
+        """Score the steps that wait; the rewards (T, N) to learn from."""
+        self.mixer.check("rewards", task)
+        block = self._steps.take(self.bonus)
+        self.raw, mixed = mix_block(self.bonus, self.mixer, block, task, self.steps)
+        self.returns.add(task, mixed.total, block.done.cpu().numpy())
+        return mixed.total
+
+    def _update(self) -> None:
+        """Let the bonus learn, and note what there is to log."""
+        learnt = {name: float(value) for name, value in self.bonus.update().items()}
+        self.metrics = {"bonus_mean": float(self.raw.mean()), **learnt, **self.mixer.metrics(), **self.returns.means()}
+        for message in self.monitor.observe(self.mixer, learnt, self.metrics.get("task_return")):
+            log.warning(message)
 
     # ---- state --------------------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any]:
-        """Bonus, mixer and counters; the environment is not part of it."""
+        """Bonus, mixer, returns and the steps that wait; the environments are not part of it."""
         return {
             "bonus": self.bonus.state_dict(),
             "mixer": self.mixer.state_dict(),
-            "counters": [self.steps, self._since_update],
+            "returns": self.returns.state_dict(),
+            "waiting": self._steps.state_dict(),
+            "steps": self.steps,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` saved; a new wrapper needs `reset` before its first step."""
         self.mixer.load_state_dict(state["mixer"])
         self.bonus.load_state_dict(state["bonus"])
-        self.steps, self._since_update = state["counters"]
+        self.returns.load_state_dict(state["returns"])
+        self._steps.load_state_dict(state["waiting"])
+        self.steps = state["steps"]
 
     def save(self, path: str | Path) -> None:
         """Write the state to a file, whole or not at all."""
@@ -178,3 +179,53 @@ class IntrinsicVectorReward(VectorWrapper[Any, Any, Any, Any, Any]):
     def load(self, path: str | Path) -> None:
         """Read what `save` wrote."""
         read_state(path, self)
+
+
+class IntrinsicVectorReward(Intrinsic):
+    """For loops that take rewards from `step` alone: each step returns the task's reward plus the bonus.
+
+    The same as `Intrinsic`, scored step by step, which costs more; `MixerConfig(extrinsic_weight=0)` returns the bonus
+    alone. The bonus learns every `rollout_steps` steps. `info["extrinsic_reward"]` and `info["intrinsic_reward"]` hold
+    both rewards as they came, before mixing.
+
+    >>> import gymnasium
+    >>> envs = IntrinsicVectorReward(gymnasium.make_vec("CartPole-v1", num_envs=2), "lpm", rollout_steps=16)
+    >>> _ = envs.reset(seed=0)
+    >>> obs, reward, terminated, truncated, info = envs.step(np.array([0, 1]))
+    >>> info["extrinsic_reward"].tolist(), reward.shape
+    ([1.0, 1.0], (2,))
+    """
+
+    _since_update = 0
+
+    def step(self, actions: Any) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        """One step of all environments; the reward is the mixed one."""
+        obs, reward, terminated, truncated, info = super().step(actions)
+        reward = np.asarray(reward)
+        mixed = self._mix(reward[None])[0]
+        self._since_update += 1
+        if self._since_update == self.bonus.rollout_steps:
+            self._update()
+            self._since_update = 0
+        everywhere = np.ones(self.num_envs, dtype=np.bool_)
+        info = {
+            **info,
+            "extrinsic_reward": reward.copy(),
+            "_extrinsic_reward": everywhere,
+            "intrinsic_reward": self.raw[0],
+            "_intrinsic_reward": everywhere,
+        }
+        return obs, mixed, terminated, truncated, info
+
+    def add_bonus(self, rewards: Rewards) -> Rewards:
+        """Refused: the rewards of `step` have the bonus in them."""
+        raise ValueError("IntrinsicVectorReward.step returns rewards with the bonus in them; use lpm.Intrinsic instead")
+
+    def state_dict(self) -> dict[str, Any]:
+        """As that of `Intrinsic`, and the steps since the last update."""
+        return {**super().state_dict(), "since_update": self._since_update}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` saved; a new wrapper needs `reset` before its first step."""
+        super().load_state_dict(state)
+        self._since_update = state["since_update"]

@@ -1,7 +1,7 @@
 """RLlib (new API stack): a learner connector that puts a bonus into the rewards before advantages are computed.
 
     config = PPOConfig().environment("MountainCar-v0").env_runners(num_envs_per_env_runner=8)
-    add_intrinsic(config, "lpm", MixerConfig(weight=0.5))
+    add_intrinsic(config, "lgn")
     algorithm = config.build_algo()
 
 `algorithm.train()` reports both: "env_runners" the task's return, "learners" the bonus. `save_to_path` and
@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,16 +20,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lpm.adapters._common import check_mixer, check_total, make_block, make_mixer, missing, pay
+from lpm.adapters._common import make_block, make_mixer, missing, mix_block
 from lpm.adapters._episodes import Chunk, flags, lay_out, spread
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.group import ALONE, Processes
+from lpm.core.group import ALONE, Group, using
 from lpm.core.mixer import MixerConfig
+from lpm.core.monitor import BonusMonitor
 from lpm.core.registry import can_be_distributed, configure, make, names
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.state_file import from_bytes, to_bytes
-from lpm.state_tree import check_like
+from lpm.storage.state_file import from_bytes, to_bytes
+from lpm.storage.state_tree import check_like
 
 try:
     from ray.rllib.algorithms.ppo import PPOConfig
@@ -47,6 +49,7 @@ except ImportError as error:
 
 __all__ = ["IntrinsicConnector", "IntrinsicPPOLearner", "IntrinsicSettings", "NoteEpisodes", "add_intrinsic"]
 
+log = logging.getLogger("lpm")
 KEY = "lpm_intrinsic"
 """Where the settings are in `learner_config_dict`, and the state in a learner's state."""
 
@@ -55,12 +58,12 @@ KEY = "lpm_intrinsic"
 class IntrinsicSettings:
     """What the learner builds the bonus from."""
 
-    bonus: str = "lpm"
+    bonus: str = "lgn"
     """A name known to `lpm.make`."""
-    mixer: MixerConfig = field(default_factory=MixerConfig)
-    """How the bonus is weighed and added."""
-    total_steps: int | None = None
-    """Environment steps of the whole run, which a weight schedule goes by."""
+    weight: float | None = None
+    """How much the bonus counts beside the task; 0.3 if left out."""
+    mixer: MixerConfig | None = None
+    """All settings of the mixing, in place of the weight."""
     seed: int = 0
     """Of the bonus."""
     variant: str | None = None
@@ -69,17 +72,16 @@ class IntrinsicSettings:
     """Fields of the bonus's config."""
 
     def __post_init__(self) -> None:
-        check_mixer(self.mixer)
+        make_mixer(1, self.weight, self.mixer)
         configure(self.bonus, self.variant, **self.fields)
-        check_total(self.total_steps, self.mixer)
 
 
 def add_intrinsic(
     config: PPOConfig,
-    bonus: str = "lpm",
-    mixer: MixerConfig | None = None,
+    bonus: str = "lgn",
+    weight: float | None = None,
     *,
-    total_steps: int | None = None,
+    mixer: MixerConfig | None = None,
     seed: int = 0,
     variant: str | None = None,
     **fields: Any,
@@ -96,7 +98,7 @@ def add_intrinsic(
             "lpm.adapters.rllib.IntrinsicPPOLearner and set it after this call"
         )
     _check_config(config)
-    settings = IntrinsicSettings(bonus, mixer or MixerConfig(), total_steps, seed, variant, fields)
+    settings = IntrinsicSettings(bonus, weight, mixer, seed, variant, fields)
     _check_learners(config.num_learners, bonus)
     config.learners(learner_class=IntrinsicPPOLearner, learner_config_dict={KEY: settings})
     return config
@@ -144,7 +146,7 @@ class NoteEpisodes(ConnectorV2):  # type: ignore[misc]
 
 
 class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
-    """Writes the rewards column: what the environment paid plus the bonus.
+    """Writes the rewards column: the environment's reward plus the bonus.
 
     It stands after the connector that adds successors and before those that collect the other columns, and so before
     advantages. Scoring comes first, then the bonus learns, as in every trainer of this package.
@@ -153,16 +155,16 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
     def __init__(
         self,
         bonus: IntrinsicReward,
-        mixer: MixerConfig,
+        weight: float | None = None,
         *,
-        total_steps: int | None = None,
+        mixer: MixerConfig | None = None,
         executed: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray,
     ) -> None:
         """`executed` turns actions as the module sampled them into those that the environment was given."""
         super().__init__()
         self.bonus = bonus
-        self.mixer = make_mixer(bonus, mixer)
-        self.total_steps = total_steps
+        self.mixer = make_mixer(bonus.num_envs, weight, mixer, bonus.group)
+        self.monitor = BonusMonitor()
         self.executed = executed
         self.steps = 0
         self.running: list[str | None] = [None] * bonus.num_envs
@@ -184,16 +186,16 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
         kept = [(episode, note) for episode, note in zip(episodes, notes, strict=True) if note.length]
         if not kept:
             if not self.bonus.group.alone:  # the other learners wait for this one
-                self._pay(self._nothing(), np.zeros((1, self.bonus.num_envs), np.float32), metrics)
-                self._log(metrics, self.bonus.update())
+                self._mix(self._nothing(), np.zeros((1, self.bonus.num_envs), np.float32), metrics)
+                self._learn(metrics)
             return batch
         mixed = self._score(batch, kept, metrics)
         for (episode, note), rewards in zip(kept, mixed, strict=True):
-            # the steps that RLlib appended for bootstrapping are paid nothing
-            paid = np.concatenate([rewards, np.zeros(len(episode) - note.length, dtype=rewards.dtype)])
-            self.add_n_batch_items(batch, Columns.REWARDS, paid, len(paid), episode)
+            # the steps that RLlib appended for bootstrapping get no reward
+            padded = np.concatenate([rewards, np.zeros(len(episode) - note.length, dtype=rewards.dtype)])
+            self.add_n_batch_items(batch, Columns.REWARDS, padded, len(padded), episode)
         del batch[Columns.NEXT_OBS]
-        self._log(metrics, self.bonus.update())
+        self._learn(metrics)
         return batch
 
     def _score(self, batch: dict[str, Any], kept: list[tuple[Any, Chunk]], metrics: Any) -> list[NDArray[np.float32]]:
@@ -223,22 +225,19 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
             if needs_policy
             else None,
         )
-        total = self._pay(transitions, extrinsic, metrics)
+        total = self._mix(transitions, extrinsic, metrics)
         return [total[p.start : p.start + c.length, p.row] for p, c in zip(places, chunks, strict=True)]
 
-    def _pay(self, transitions: Transitions, extrinsic: NDArray[np.float32], metrics: Any) -> NDArray[np.float32]:
+    def _mix(self, transitions: Transitions, extrinsic: NDArray[np.float32], metrics: Any) -> NDArray[np.float32]:
         """The mixed rewards of a block."""
-        progress = 0.0 if self.total_steps is None else self.steps / self.total_steps
-        raw, paid = pay(self.bonus, self.mixer, transitions, extrinsic, progress, self.steps)
+        raw, mixed = mix_block(self.bonus, self.mixer, transitions, extrinsic, self.steps)
         valid = transitions.valid.cpu().numpy()
         (steps,) = self.bonus.group.sum(torch.tensor([valid.sum()]))
         self.steps += int(steps)
         if valid.any():
-            self._log(
-                metrics,
-                {"raw_mean": raw[valid].mean(), "mixed_mean": paid.bonus[valid].mean(), "weight": paid.weight},
-            )
-        return paid.total
+            means = {"raw_mean": raw[valid].mean(), "mixed_mean": mixed.bonus[valid].mean()}
+            self._log(metrics, {**means, **self.mixer.metrics()})
+        return mixed.total
 
     def _nothing(self) -> Transitions:
         """A block of one step in which nothing happened."""
@@ -263,6 +262,12 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
                 "IntrinsicConnector: another connector has written the rewards; change them in an environment wrapper "
                 "instead"
             )
+
+    def _learn(self, metrics: Any) -> None:
+        learnt = {name: float(value) for name, value in self.bonus.update().items()}
+        self._log(metrics, learnt)
+        for message in self.monitor.observe(self.mixer, learnt):
+            log.warning(message)
 
     def _log(self, metrics: Any, values: dict[str, Any]) -> None:
         if metrics is not None:
@@ -309,23 +314,23 @@ class IntrinsicPPOLearner(PPOTorchLearner):  # type: ignore[misc]
         # any learner may get episodes of any environment
         num_envs = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
         _check_learners(self.config.num_learners, settings.bonus)
-        group = Processes() if self.config.num_learners > 1 else ALONE
-        bonus = make(
-            settings.bonus,
-            spaces,
-            num_envs=num_envs,
-            rollout_steps=max(1, math.ceil(self.config.total_train_batch_size / num_envs / group.size)),
-            seed=settings.seed,
-            device=self._device,
-            variant=settings.variant,
-            group=group,
-            **settings.fields,
-        )
+        group = Group.of_torch() if self.config.num_learners > 1 else ALONE
+        with using(group):
+            bonus = make(
+                settings.bonus,
+                spaces,
+                num_envs=num_envs,
+                rollout_steps=max(1, math.ceil(self.config.total_train_batch_size / num_envs / group.size)),
+                seed=settings.seed,
+                device=self._device,
+                variant=settings.variant,
+                **settings.fields,
+            )
         _check_learners(self.config.num_learners, settings.bonus, bonus.episodic)
         self.intrinsic = IntrinsicConnector(
             bonus,
-            settings.mixer,
-            total_steps=settings.total_steps,
+            settings.weight,
+            mixer=settings.mixer,
             executed=_executed(module.action_space, self.config),
         )
         pipeline = self._learner_connector

@@ -3,13 +3,12 @@
 On-policy (PPO, A2C, TRPO, RecurrentPPO, MaskablePPO):
 
     model = PPO("MlpPolicy", env)
-    intrinsic = IntrinsicCallback(make_bonus("lpm", model), MixerConfig(weight=0.1))
-    model.learn(100_000, callback=intrinsic)
+    model.learn(100_000, callback=IntrinsicCallback("lgn"))
 
 Off-policy (SAC, TD3, DDPG, DQN, TQC, QR-DQN):
 
     model = SAC("MlpPolicy", env)
-    intrinsic = IntrinsicReplayBuffer.attach(model, make_bonus("lpm", model), MixerConfig(weight=0.1))
+    IntrinsicReplayBuffer.attach(model, "lgn")
     model.learn(100_000)
 
 A model and its bonus on disk (`save`, `load_bonus`) are the model's zip and a companion file beside it.
@@ -23,7 +22,7 @@ from pathlib import Path
 from lpm.adapters._common import missing
 from lpm.adapters._state import Stateful, read_state, write_state
 from lpm.core.mixer import MixerConfig
-from lpm.files import write_atomic
+from lpm.storage.files import write_atomic
 
 try:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -63,6 +62,8 @@ def save(model: BaseAlgorithm, intrinsic: Stateful, path: str | Path) -> None:
     `model.save_replay_buffer`.
     """
     _check(intrinsic)
+    if isinstance(intrinsic, IntrinsicCallback):
+        intrinsic.prepare(model)
     path = Path(path)
     content = io.BytesIO()
     model.save(content)
@@ -78,13 +79,9 @@ def load_bonus(model: BaseAlgorithm, intrinsic: Stateful, path: str | Path) -> N
             "load_bonus: expected the model's own IntrinsicReplayBuffer, but the model has another replay buffer; "
             "load_replay_buffer replaces it: call that first, then attach, then load_bonus"
         )
+    if isinstance(intrinsic, IntrinsicCallback):
+        intrinsic.prepare(model)
     file = companion(path)
-    earlier = file.with_suffix(".pt")
-    if earlier.exists() and not file.exists():
-        raise ValueError(
-            f"{earlier} was written by an earlier version of lpm as a pickle, which is no longer read, because opening "
-            "one can run code"
-        )
     if not file.exists():
         raise ValueError(f"{file}: expected the bonus of this model; lpm.adapters.sb3.save writes it beside the model")
     read_state(file, intrinsic, num_timesteps=model.num_timesteps)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -13,11 +14,14 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import VecNormalize
 from torch import Tensor
 
-from lpm.adapters._common import Returns, check_bonus, check_no_policy, choose_spaces
+from lpm.adapters._common import Returns, check_no_policy, choose_spaces, make_or_check
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.mixer import Mixed
+from lpm.core.mixer import Mixed, RewardMixer
+from lpm.core.monitor import BonusMonitor
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
+
+log = logging.getLogger("lpm")
 
 
 def spaces_of(model: BaseAlgorithm, obs_key: str | None = None) -> Spaces:
@@ -33,23 +37,22 @@ def make_bonus(name: str, model: BaseAlgorithm, *, obs_key: str | None = None, *
     return make(name, spaces_of(model, obs_key), **settings)
 
 
-def check_model(model: BaseAlgorithm, bonus: IntrinsicReward, obs_key: str | None) -> None:
-    """Refuse a bonus that does not belong to this model, and environments whose raw observations are out of reach."""
-    check_bonus(bonus, spaces_of(model, obs_key), model.n_envs)
-    check_no_policy(bonus, "Stable-Baselines3 does not keep")
+def attach_bonus(
+    bonus: str | IntrinsicReward, model: BaseAlgorithm, obs_key: str | None, settings: dict[str, Any]
+) -> IntrinsicReward:
+    """The bonus for this model, made or checked; refused where its raw observations are out of reach."""
+    on_policy = {"rollout_steps": model.n_steps} if isinstance(model, OnPolicyAlgorithm) else {}
+    made = make_or_check(bonus, spaces_of(model, obs_key), model.n_envs, {**on_policy, **settings})
+    check_no_policy(made, "Stable-Baselines3 does not keep")
     normalise = _normalises_obs(model)
     if normalise is not None:
         raw = choose_spaces(normalise.observation_space, model.action_space, obs_key).observation
-        if raw.shape != bonus.spaces.observation.shape:
+        if raw.shape != made.spaces.observation.shape:
             raise ValueError(
                 f"VecNormalize: expected it around all wrappers that change observations, got {raw.shape} in it and "
-                f"{bonus.spaces.observation.shape} at the model"
+                f"{made.spaces.observation.shape} at the model"
             )
-
-
-def progress(model: BaseAlgorithm) -> float:
-    """The share of the planned steps that is done."""
-    return min(model.num_timesteps / max(model._total_timesteps, 1), 1.0)
+    return made
 
 
 def time_limits(infos: list[dict[str, Any]]) -> NDArray[np.bool_]:
@@ -127,19 +130,39 @@ def _recurrent_values(model: Any, obs: Any, states: Any, starts: Tensor) -> Tens
     return values
 
 
+class Recorded(Protocol):
+    """What `record` reads of an adapter."""
+
+    mixer: RewardMixer
+    monitor: BonusMonitor
+    returns: Returns
+
+
 def record(
-    model: BaseAlgorithm, raw: NDArray[np.float32], mixed: Mixed, metrics: dict[str, Any], returns: Returns
+    model: BaseAlgorithm, raw: NDArray[np.float32], mixed: Mixed, metrics: dict[str, Any], adapter: Recorded
 ) -> None:
-    """Log the bonus before and after mixing, its own metrics, and both returns."""
+    """Log the bonus before and after mixing, its own metrics, the mixer's and both returns; warn where needed."""
     if not hasattr(model, "_logger"):
         return  # steps put into a buffer by hand, before `learn` has made a logger
+    learnt = {name: float(value) for name, value in metrics.items()}
+    returns = adapter.returns.means()
     values = {
         "bonus_mean": float(raw.mean()),
         "bonus_std": float(raw.std()),
         "weighted_mean": float(mixed.bonus.mean()),
-        "weight": mixed.weight,
-        **{name: float(value) for name, value in metrics.items()},
-        **returns.means(),
+        **learnt,
+        **adapter.mixer.metrics(),
+        **returns,
     }
     for name, value in values.items():
         model.logger.record(f"intrinsic/{name}", value)
+    for message in adapter.monitor.observe(adapter.mixer, learnt, returns.get("task_return"), _clipped_share(model)):
+        log.warning(message)
+
+
+def _clipped_share(model: BaseAlgorithm) -> float | None:
+    """The share of the last observations' numbers that VecNormalize has clipped."""
+    normalise, obs = _normalises_obs(model), model._last_obs
+    if normalise is None or not isinstance(obs, np.ndarray):
+        return None
+    return float((np.abs(obs) >= normalise.clip_obs).mean())

@@ -17,17 +17,19 @@ from stable_baselines3.common.vec_env import VecNormalize
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 from torch import Tensor
 
-from lpm.adapters._common import Returns, Steps, check_count, choose, make_block, make_mixer, pay
-from lpm.adapters.sb3_model import check_model, progress, record, time_limits
+from lpm.adapters._common import Returns, Steps, check_count, choose, make_block, make_mixer, mix_block
+from lpm.adapters.sb3_model import attach_bonus, log, record, time_limits
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.errors import finite
 from lpm.core.mixer import MixerConfig, RewardMixer
+from lpm.core.monitor import BonusMonitor
+from lpm.core.registry import names
 
 Samples = ReplayBufferSamples | DictReplayBufferSamples
 
 
 class IntrinsicReplayBuffer:
-    """Around the replay buffer of SAC, TD3, DDPG, DQN, TQC or QR-DQN: pays the bonus when transitions are sampled.
+    """Around the replay buffer of SAC, TD3, DDPG, DQN, TQC or QR-DQN: adds the bonus when transitions are sampled.
 
     Stored transitions keep the task's reward; each sample is scored with the bonus as it is now, on raw observations,
     and the critic sees (normalised) reward + β · bonus. New transitions are shown to the bonus once, in order, in
@@ -53,6 +55,7 @@ class IntrinsicReplayBuffer:
         self.update_every = update_every
         self.obs_key = obs_key
         self.returns = Returns(bonus.num_envs)
+        self.monitor = BonusMonitor()
         self.updates = 0
         """Updates of the bonus so far."""
         self._steps = Steps(bonus.spaces)
@@ -64,29 +67,36 @@ class IntrinsicReplayBuffer:
     def attach(
         cls,
         model: BaseAlgorithm,
-        bonus: IntrinsicReward,
-        mixer: MixerConfig | None = None,
+        bonus: str | IntrinsicReward = "lgn",
+        weight: float | None = None,
         *,
+        mixer: MixerConfig | None = None,
         update_every: int | None = None,
         obs_key: str | None = None,
+        **settings: Any,
     ) -> IntrinsicReplayBuffer:
         """Put a bonus into a model, which keeps it until `detach`.
 
-        `update_every`: steps of each environment between two updates of the bonus, its `rollout_steps` if left out;
-        `obs_key`: the entry of Dict observations that the bonus sees.
+        `bonus`: a name with its `settings`, or one that `make_bonus` made; of a name with a form for replayed
+        transitions, such as lgn, that form is taken. `weight`: how much it counts beside the task, 0.3 if left out.
+        `mixer`: all settings of the mixing in place of the weight. `update_every`: steps of each environment between
+        two updates of the bonus, its `rollout_steps` if left out. `obs_key`: the entry of Dict observations that the
+        bonus sees.
         """
         if not isinstance(model, OffPolicyAlgorithm):
             raise ValueError(
                 f"IntrinsicReplayBuffer: expected an off-policy algorithm, got {type(model).__name__}; use "
-                "model.learn(..., callback=IntrinsicCallback(bonus, mixer)) instead"
+                "model.learn(..., callback=IntrinsicCallback()) instead"
             )
         if isinstance(model.replay_buffer, cls):
             raise ValueError("IntrinsicReplayBuffer: this model has a bonus already; detach() that one first")
-        made = make_mixer(bonus, mixer)
-        check_model(model, bonus, obs_key)
-        inner = check_replay(model.replay_buffer, bonus)
-        every = bonus.rollout_steps if update_every is None else check_count("update_every", update_every)
-        buffer = cls(model, inner, bonus, made, every, obs_key)
+        if isinstance(bonus, str) and f"{bonus}_lifelong" in names():
+            log.warning(f"{bonus} remembers episodes, which replayed transitions do not have: using {bonus}_lifelong")
+            bonus = f"{bonus}_lifelong"
+        made = attach_bonus(bonus, model, obs_key, settings)
+        inner = check_replay(model.replay_buffer, made)
+        every = made.rollout_steps if update_every is None else check_count("update_every", update_every)
+        buffer = cls(model, inner, made, make_mixer(made.num_envs, weight, mixer, made.group), every, obs_key)
         model.replay_buffer = buffer  # type: ignore[assignment]
         return buffer
 
@@ -103,7 +113,7 @@ class IntrinsicReplayBuffer:
         if "device" in options:
             raise ValueError(
                 "IntrinsicReplayBuffer: it is no replay_buffer_class; make the model without it, then "
-                "IntrinsicReplayBuffer.attach(model, bonus, mixer)"
+                "IntrinsicReplayBuffer.attach(model)"
             )
         return super().__new__(cls)
 
@@ -156,7 +166,7 @@ class IntrinsicReplayBuffer:
         )
         raw = self.bonus.score(block)
         finite(raw.cpu().numpy(), f"bonus {type(self.bonus).__name__}", self.model.num_timesteps)
-        weighted = self.mixer.replay(raw, progress(self.model)).view(-1, 1)
+        weighted = self.mixer.bonus(raw).view(-1, 1)
         task = samples.rewards
         if env is not None:
             task = _through(env.normalize_reward, task)
@@ -172,14 +182,16 @@ class IntrinsicReplayBuffer:
         block = self._steps.take(self.bonus)
         assert block.reward is not None
         reward = block.reward.cpu().numpy()
-        raw, mixed = pay(self.bonus, self.mixer, block, reward, progress(self.model), self.model.num_timesteps)
-        self.returns.add(reward, mixed.total, block.done.cpu().numpy())
+        normalise = self.model.get_vec_normalize_env()
+        task = reward if normalise is None else normalise.normalize_reward(reward)
+        raw, mixed = mix_block(self.bonus, self.mixer, block, task, self.model.num_timesteps)
+        self.returns.add(task, mixed.total, block.done.cpu().numpy())
         self._seen = True
         if update:
             metrics = self.bonus.update()
             self.updates += 1
             self._since_update = 0
-            record(self.model, raw, mixed, metrics, self.returns)
+            record(self.model, raw, mixed, metrics, self)
 
     def _restart(self) -> None:
         """The environments were reset, perhaps in the middle of their episodes."""

@@ -11,12 +11,11 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
-from lpm.adapters._common import Returns, Steps, check_count, choose, make_mixer, pay
+from lpm.adapters._common import Returns, Steps, check_count, choose, make_mixer, mix_block
 from lpm.adapters.sb3_model import (
-    check_model,
+    attach_bonus,
     final_obs,
     last_values,
-    progress,
     raw_obs,
     raw_reward,
     record,
@@ -24,7 +23,8 @@ from lpm.adapters.sb3_model import (
     time_limits,
 )
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.mixer import MixerConfig
+from lpm.core.mixer import MixerConfig, RewardMixer
+from lpm.core.monitor import BonusMonitor
 
 
 class IntrinsicCallback(BaseCallback):
@@ -37,33 +37,57 @@ class IntrinsicCallback(BaseCallback):
     log both side by side.
     """
 
+    bonus: IntrinsicReward
+    mixer: RewardMixer
+    returns: Returns
+    _steps: Steps
+
     def __init__(
         self,
-        bonus: IntrinsicReward,
-        mixer: MixerConfig | None = None,
+        bonus: str | IntrinsicReward = "lgn",
+        weight: float | None = None,
         *,
+        mixer: MixerConfig | None = None,
         obs_key: str | None = None,
         update_every: int = 1,
         verbose: int = 0,
+        **settings: Any,
     ) -> None:
-        """`update_every`: rollouts between two updates of the bonus; `obs_key`: the entry of Dict observations."""
+        """`bonus`: a name with its `settings`, or one that `make_bonus` made. `weight`: how much it counts beside the
+        task, 0.3 if left out. `mixer`: all settings of the mixing in place of the weight. `obs_key`: the entry of Dict
+        observations that the bonus sees. `update_every`: rollouts between two updates of the bonus.
+        """
         super().__init__(verbose)
-        self.bonus = bonus
-        self.mixer = make_mixer(bonus, mixer)
         self.obs_key = obs_key
         self.update_every = check_count("update_every", update_every)
-        self.returns = Returns(bonus.num_envs)
         self.rollouts = 0
         """Rollouts that the bonus has seen."""
-        self._steps = Steps(bonus.spaces)
+        self.monitor = BonusMonitor()
+        self._given = bonus, weight, mixer, settings
+        make_mixer(1, weight, mixer)  # settings that do not fit are refused here
+        if isinstance(bonus, IntrinsicReward):
+            self._use(bonus)
         self._rewards: list[NDArray[Any]] = []  # what the model is given, perhaps normalised
         self._added: list[NDArray[np.float32]] = []
         self._obs: Any = None
 
     # ---- what Stable-Baselines3 calls ---------------------------------------------------------------------
     def _init_callback(self) -> None:
-        check_on_policy(self.model)
-        check_model(self.model, self.bonus, self.obs_key)
+        self.prepare(self.model)
+
+    def prepare(self, model: BaseAlgorithm) -> None:
+        """Make the bonus for this model, if that has not been done. `learn`, `save` and `load_bonus` call it."""
+        check_on_policy(model)
+        bonus, _, _, settings = self._given
+        made = hasattr(self, "bonus")
+        attached = attach_bonus(self.bonus if made else bonus, model, self.obs_key, {} if made else settings)
+        if not made:
+            self._use(attached)
+
+    def _use(self, bonus: IntrinsicReward) -> None:
+        _, weight, mixer, _ = self._given
+        self.bonus, self.mixer = bonus, make_mixer(bonus.num_envs, weight, mixer, bonus.group)
+        self.returns, self._steps = Returns(bonus.num_envs), Steps(bonus.spaces)
 
     def _on_rollout_start(self) -> None:
         self._steps.clear()
@@ -98,15 +122,14 @@ class IntrinsicCallback(BaseCallback):
             )
         block = self._steps.take(self.bonus)
         rewards = np.stack(self._rewards)
-        raw, mixed = pay(self.bonus, self.mixer, block, rewards, progress(model), model.num_timesteps)
+        raw, mixed = mix_block(self.bonus, self.mixer, block, rewards, model.num_timesteps)
         buffer = model.rollout_buffer
         buffer.rewards = (mixed.total + self._time_limit_part(rewards, buffer.rewards)).astype(np.float32)
         buffer.compute_returns_and_advantage(last_values(model), np.asarray(model._last_episode_starts))
-        assert block.reward is not None
-        self.returns.add(block.reward.cpu().numpy(), mixed.total, block.done.cpu().numpy())
+        self.returns.add(rewards, mixed.total, block.done.cpu().numpy())
         self.rollouts += 1
         metrics = self.bonus.update() if self.rollouts % self.update_every == 0 else {}
-        record(model, raw, mixed, metrics, self.returns)
+        record(model, raw, mixed, metrics, self)
 
     def _time_limit_part(self, rewards: NDArray[Any], stored: NDArray[np.float32]) -> NDArray[Any]:
         """(T, N): what the model itself has added to the rewards in its buffer."""
@@ -144,7 +167,7 @@ def check_on_policy(model: BaseAlgorithm) -> None:
     if isinstance(model, OffPolicyAlgorithm):
         raise ValueError(
             f"IntrinsicCallback: expected an on-policy algorithm, got {name}, which learns from a replay buffer; use "
-            "IntrinsicReplayBuffer.attach(model, bonus, mixer) instead"
+            "IntrinsicReplayBuffer.attach(model) instead"
         )
     if not isinstance(model, OnPolicyAlgorithm):
         raise ValueError(

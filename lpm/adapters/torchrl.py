@@ -1,11 +1,10 @@
 """TorchRL: a transform that puts a bonus into the reward, and the loss that lets the bonus learn.
 
-The keys are those of TorchRL's own RNDTransform: the bonus is written to ("next", "intrinsic_reward"). What the
-environment paid is kept in ("next", "extrinsic_reward"), and ("next", "reward") becomes the sum, so that GAE, computed
-after it, discounts the bonus like any reward.
+The keys are those of TorchRL's own RNDTransform: the bonus is written to ("next", "intrinsic_reward"). The
+environment's own reward is kept in ("next", "extrinsic_reward"), and ("next", "reward") becomes the sum, so that GAE,
+computed after it, discounts the bonus like any reward.
 
-    bonus = lpm.make("lpm", spaces_of(env), num_envs=8, rollout_steps=128)
-    transform = IntrinsicTransform(bonus, MixerConfig(weight=0.5))
+    transform = IntrinsicTransform.of(env, "lgn", rollout_steps=128)
     collector = Collector(env, policy, frames_per_batch=1024, total_frames=100_000, postproc=transform)
     learn = IntrinsicLoss(transform)
     for batch in collector:
@@ -16,6 +15,7 @@ after it, discounts the bonus like any reward.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,16 +23,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lpm.adapters._common import check_total, make_block, make_mixer, missing, pay
+from lpm.adapters._common import make_block, make_mixer, make_or_check, missing, mix_block
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import MixerConfig
-from lpm.state_tree import check_like
+from lpm.core.monitor import BonusMonitor
+from lpm.storage.state_tree import check_like
 
 try:
     from tensordict import TensorDict, TensorDictBase
     from tensordict.utils import NestedKey
     from torchrl.data.tensor_specs import TensorSpec, Unbounded
-    from torchrl.envs import Compose, Transform
+    from torchrl.envs import Compose, EnvBase, Transform
     from torchrl.objectives.common import LossModule
 
     from lpm.adapters._torchrl_specs import plain_action, spaces_of
@@ -41,6 +42,7 @@ except ImportError as error:
 
 __all__ = ["IntrinsicLoss", "IntrinsicTransform", "spaces_of"]
 
+log = logging.getLogger("lpm")
 _ADVANTAGES = ("advantage", "value_target")
 
 
@@ -57,16 +59,17 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
     def __init__(
         self,
         bonus: IntrinsicReward,
-        mixer: MixerConfig | None = None,
+        weight: float | None = None,
         *,
+        mixer: MixerConfig | None = None,
         in_keys: Sequence[NestedKey] = ("observation", "action"),
         out_keys: Sequence[NestedKey] = ("intrinsic_reward", "extrinsic_reward"),
         reward_key: NestedKey = "reward",
-        total_steps: int | None = None,
     ) -> None:
         """Reads observation and action, writes bonus and extrinsic reward, changes the reward.
 
-        `total_steps`, the environment steps of the whole run, is what a weight schedule goes by.
+        `weight`: how much the bonus counts beside the task, 0.3 if left out; `mixer`: all settings of the mixing in its
+        place.
         """
         for name, keys, meaning in (
             ("in_keys", in_keys, "observation and action"),
@@ -74,19 +77,39 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
         ):
             if isinstance(keys, str) or len(keys) != 2:
                 raise ValueError(f"{name}: expected two keys ({meaning}), got {keys!r}")
-        made = make_mixer(bonus, mixer)
-        check_total(total_steps, made.config)
+        given: Any = bonus
+        if not isinstance(given, IntrinsicReward):
+            raise ValueError(
+                f"bonus: expected an lpm.IntrinsicReward, got {given!r}; by name: IntrinsicTransform.of(env)"
+            )
+        made = make_mixer(bonus.num_envs, weight, mixer, bonus.group)
         super().__init__(in_keys=list(in_keys), out_keys=list(out_keys))
         self.bonus = bonus
         self.mixer = made
+        self.monitor = BonusMonitor()
         self.reward_key = reward_key
-        self.total_steps = total_steps
         self.steps = 0
         """Environment steps scored so far."""
         self.learnt = 0
         """Steps scored when the bonus last learnt."""
         self._placed = False
         self._last: Tensor | None = None  # the trajectory each environment was in when the last batch ended
+
+    @classmethod
+    def of(
+        cls,
+        env: EnvBase,
+        bonus: str | IntrinsicReward = "lgn",
+        weight: float | None = None,
+        *,
+        rollout_steps: int = 128,
+        mixer: MixerConfig | None = None,
+        **settings: Any,
+    ) -> IntrinsicTransform:
+        """For a TorchRL environment: a bonus by name with its `settings`, or one that `lpm.make` made."""
+        num_envs = max(env.batch_size.numel(), 1)
+        made = make_or_check(bonus, spaces_of(env), num_envs, {"rollout_steps": rollout_steps, **settings})
+        return cls(made, weight, mixer=mixer)
 
     # ---- the two ways in ----------------------------------------------------------------------------------
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -116,29 +139,29 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
             raise ValueError(
                 "IntrinsicTransform: expected rows of environments, got padded trajectories; use split_trajs=False"
             )
-        paid = tensordict.clone(recurse=False)  # a Collector goes on writing into the batch it gave
+        rewarded = tensordict.clone(recurse=False)  # a Collector goes on writing into the batch it gave
         block, after = (td.reshape(-1, td.batch_size[-1]).transpose(0, 1) for td in (tensordict, after))
         self._check_rows(block, after)
-        self._pay(block, after, paid.get("next"), lambda mixed: mixed.T.reshape(*tensordict.batch_size, 1))
-        return paid
+        self._mix(block, after, rewarded.get("next"), lambda mixed: mixed.T.reshape(*tensordict.batch_size, 1))
+        return rewarded
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         """Score one step of an environment."""
         if not self._placed:
             self._check_placement()
         block, after = (td.reshape(1, -1) for td in (tensordict, next_tensordict))
-        self._pay(block, after, next_tensordict, lambda mixed: mixed.reshape(*next_tensordict.batch_size, 1))
+        self._mix(block, after, next_tensordict, lambda mixed: mixed.reshape(*next_tensordict.batch_size, 1))
         return next_tensordict
 
     def transform_reward_spec(self, reward_spec: TensorSpec) -> TensorSpec:
         """Bonus and extrinsic reward are shaped like the reward."""
-        paid = reward_spec[self.reward_key]
+        rewarded = reward_spec[self.reward_key]
         for key in self.out_keys:
-            reward_spec[key] = Unbounded(shape=paid.shape, device=paid.device, dtype=torch.float32)
+            reward_spec[key] = Unbounded(shape=rewarded.shape, device=rewarded.device, dtype=torch.float32)
         return reward_spec
 
     # ---- scoring ------------------------------------------------------------------------------------------
-    def _pay(
+    def _mix(
         self,
         block: TensorDictBase,
         after: TensorDictBase,
@@ -165,13 +188,12 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
             reward=extrinsic,
             policy=_policy(block) if "policy" in self.bonus.needs else None,
         )
-        progress = 0.0 if self.total_steps is None else self.steps / self.total_steps
-        _, paid = pay(self.bonus, self.mixer, transitions, extrinsic.cpu().numpy(), progress, self.steps)
+        _, mixed = mix_block(self.bonus, self.mixer, transitions, extrinsic.cpu().numpy(), self.steps)
         self.steps += int(transitions.valid.sum())
         device = extrinsic.device
         target.set(self.out_keys[1], target.get(self.reward_key).clone())
-        target.set(self.out_keys[0], shaped(torch.from_numpy(paid.bonus).to(device)))
-        target.set(self.reward_key, shaped(torch.from_numpy(paid.total).to(device)))
+        target.set(self.out_keys[0], shaped(torch.from_numpy(mixed.bonus).to(device)))
+        target.set(self.reward_key, shaped(torch.from_numpy(mixed.total).to(device)))
 
     def _check_rows(self, block: TensorDictBase, after: TensorDictBase) -> None:
         """Time runs down a row: from one trajectory to the next only where the first has ended."""
@@ -269,6 +291,9 @@ class IntrinsicLoss(LossModule):  # type: ignore[misc]
             )
         metrics = transform.bonus.update()
         transform.learnt = transform.steps
+        for message in transform.monitor.observe(transform.mixer, {name: float(x) for name, x in metrics.items()}):
+            log.warning(message)
+        metrics |= {name: torch.tensor(value) for name, value in transform.mixer.metrics().items()}
         return TensorDict({f"intrinsic_{name}": value for name, value in metrics.items()}, batch_size=[])
 
 

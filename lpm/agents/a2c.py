@@ -11,7 +11,6 @@ from lpm.agents.agent import Agent, AgentConfig, LearnBatch, PolicyKind
 from lpm.agents.collect import Envs
 from lpm.agents.policy import NetworkConfig
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.group import ALONE, Group
 from lpm.core.mixer import MixerConfig
 
 
@@ -34,6 +33,8 @@ class A2CConfig(AgentConfig):
 
 _PAPER_MAZE = A2CConfig(
     num_envs=1,
+    value_heads=1,
+    episodic_bonus=True,
     rollout_steps=64,
     learning_rate=0.01,
     learning_rate_schedule="constant",
@@ -44,6 +45,7 @@ _PAPER_MAZE = A2CConfig(
 PRESETS: Mapping[str, A2CConfig] = {
     "default": A2CConfig(),
     "noisy": A2CConfig(learning_rate_schedule="constant", network=NetworkConfig(normalise="robust")),
+    "published": A2CConfig(value_heads=1, episodic_bonus=True),
     "paper-maze": _PAPER_MAZE,
     "release-maze": replace(_PAPER_MAZE, entropy=0.05, standardise_returns=True),
 }
@@ -67,12 +69,9 @@ class A2C(Agent):
         seed: int = 0,
         device: str | torch.device = "cpu",
         policy: PolicyKind = "learnt",
-        group: Group = ALONE,
     ) -> None:
         c = config or A2CConfig()
-        super().__init__(
-            envs, bonus, c, mixer, total_steps=total_steps, seed=seed, device=device, policy=policy, group=group
-        )
+        super().__init__(envs, bonus, c, mixer, total_steps=total_steps, seed=seed, device=device, policy=policy)
         self.optimizer = torch.optim.RMSprop(
             self.trained, lr=c.learning_rate, alpha=c.rms_alpha, eps=c.rms_eps, foreach=True
         )
@@ -87,7 +86,7 @@ class A2C(Agent):
         if c.normalise_advantage and len(advantage) > 1:
             advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
         returns, advantage = batch.here(returns), batch.here(advantage)
-        policy, values = self.policy.learn_from(batch.obs)
+        policy, values = self.policy(batch.obs)
         log_prob, entropies = self.policy.actions.log_prob(policy, batch.choice)
         policy_loss = -(log_prob * advantage).mean()
         value_loss = 0.5 * (values - returns).square().mean(0).sum()

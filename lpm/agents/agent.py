@@ -20,14 +20,14 @@ from lpm.agents.policy import ActorCritic, NetworkConfig
 from lpm.agents.shards import part_of_rows, whole_rows
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.errors import NonFiniteError, finite
-from lpm.core.group import ALONE, Group, Order
-from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer, scheduled
+from lpm.core.group import Order, current_group
+from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
+from lpm.core.monitor import BonusMonitor
 from lpm.core.registry import resolve_device
-from lpm.core.settings import Schedule, expect, expect_at_least, expect_schedule
+from lpm.core.settings import Schedule, expect, expect_at_least, expect_schedule, scheduled
 from lpm.core.spaces import Spaces
-from lpm.nn.folded import FoldedConv2d
 from lpm.nn.inputs import in_chunks
-from lpm.state_tree import check_generator, check_like, check_optimizer
+from lpm.storage.state_tree import check_generator, check_like, check_optimizer
 
 PolicyKind = Literal["learnt", "uniform", "oracle"]
 POLICIES = get_args(PolicyKind)
@@ -54,11 +54,12 @@ class AgentConfig:
     """Discount of the task's reward (with one head: of the sum)."""
     gae_lambda: float = 0.95
     """λ of generalised advantage estimation; 1: n-step returns. Release (MiniWorld): 0.95; the paper does not say."""
-    value_heads: Literal[1, 2] = 1
+    value_heads: Literal[1, 2] = 2
     """1: one value function for the sum. 2: one each for the task's reward and the bonus, advantages added."""
-    episodic_bonus: bool = True
-    """Whether the bonus's return ends with the episode. False lets it run on (RND). With one head there is one
-    return, so False lets all of it run on, as in the LPM release."""
+    episodic_bonus: bool = False
+    """Whether the bonus's return ends with the episode. False lets it run on (RND): a bonus that is never negative
+    then gives no reason to stay away from the goal. With one head there is one return, so False lets all of it run on,
+    as in the LPM release."""
     value_coef: float = 0.5
     """Weight of the value loss (half the mean squared error, summed over heads)."""
     entropy: float = 0.0
@@ -127,9 +128,9 @@ class Agent:
         device: str | torch.device,
         policy: PolicyKind,
         fuse: bool = True,
-        group: Group = ALONE,
     ) -> None:
-        """In a `group` of several processes `config` is that of all, and `envs` are this one's share."""
+        """Of several processes (`lpm.core.group.using`) `config` is that of all, and `envs` are this one's share."""
+        group = current_group()
         if envs.num_envs * group.size != config.num_envs:
             expected = config.num_envs if group.alone else f"{config.num_envs} / {group.size}"
             raise ValueError(f"envs: expected {expected} environments as in the config, got {envs.num_envs}")
@@ -148,9 +149,7 @@ class Agent:
         self.generator = torch.Generator().manual_seed(agent_seed)
         self.policy = ActorCritic(self.spaces, config.network, config.value_heads, self.generator).to(self.device)
         encoder = self.policy.encoder
-        folded = encoder is not None and isinstance(encoder.body[0], FoldedConv2d)  # lays images out by itself
         self.channels_last = encoder is not None and self.device.type == "cpu" and not self.spaces.channels_last
-        self.channels_last &= not folded
         if self.device.type == "cpu" and encoder is not None:
             self.policy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._parts = self.policy.parts() if self.clips_parts else [list(self.policy.parameters())]
@@ -161,6 +160,9 @@ class Agent:
         )
         self.oracle = CellCounts(config.num_envs, len(self.collector.visits)) if policy == "oracle" else None
         self.mixer = RewardMixer(mixer or MixerConfig(), envs.num_envs, group)
+        self.monitor = BonusMonitor()
+        self.messages: list[str] = []
+        """What the monitor has found since somebody last looked; whoever shows them clears the list."""
         self.seconds = {"bonus": 0.0, "learn": 0.0}
 
     def cycle(self) -> dict[str, float]:
@@ -169,7 +171,7 @@ class Agent:
         block = self.collector.collect(self.policy, self.generator, uniform=self.uniform)
         with self.timed("bonus"):
             raw = self.raw_bonus(block)
-        mixed = self.mixer.mix(block.reward, raw, block.valid, progress)
+        mixed = self.mixer.mix(block.reward, raw, block.valid)
         metrics = self.report(block, raw, mixed)
         if not self.uniform:
             with self.timed("learn"):
@@ -179,9 +181,16 @@ class Agent:
                     group["lr"] = rate
                 metrics |= self.learn(batch, scheduled(c.entropy_schedule, c.entropy, c.final_entropy, progress))
                 metrics |= {"learn/learning_rate": rate, "learn/explained_variance": explained_variance(batch)}
+                clipped = self.policy.input.clipped_share(batch.obs)
+                if clipped is not None:
+                    metrics["learn/clipped_observations"] = clipped
                 self.renew_statistics(batch.obs, batch.order)
         with self.timed("bonus"):
             metrics |= self.learn_bonus()
+        if self.bonus is not None:
+            learnt = {name.removeprefix("bonus/"): value for name, value in metrics.items()}
+            clipped = metrics.get("learn/clipped_observations")
+            self.messages += self.monitor.observe(self.mixer, learnt, metrics.get("return"), clipped)
         return metrics
 
     def learn(self, batch: LearnBatch, entropy: float) -> dict[str, float]:
@@ -215,7 +224,7 @@ class Agent:
         """(T, N): what the bonus says of the block, with its models as they were during collection."""
         if self.oracle is not None:
             seen = (block.cells, block.valid, block.terminated | block.truncated)
-            return self.oracle.pay(*map(self.collector.of_all, seen))[:, self.collector.rows_here]
+            return self.oracle.reward(*map(self.collector.of_all, seen))[:, self.collector.rows_here]
         if self.bonus is None:
             return np.zeros_like(block.reward)
         raw = self.bonus.step(block.transitions).cpu().numpy()
@@ -358,8 +367,7 @@ class Agent:
                 "bonus/raw_max": float(scored.max()),
                 "bonus/mixed_mean": float(paid.mean()),
                 "bonus/mixed_std": float(paid.std()),
-                "bonus/weight": mixed.weight,
-            }
+            } | {f"mixer/{name}": value for name, value in self.mixer.metrics().items()}
             first = block.first_visits
             if 0 < first.sum() < valid.sum():
                 metrics["bonus/first_visits"] = paid_more(raw[first], raw[valid & ~first])
@@ -373,7 +381,7 @@ class Agent:
         bonus = None if self.bonus is None else self.bonus.gather_state()
         state = self.state_dict()
         names = self.collector.shared_names
-        rows = self.group.gather(({"carry": state["mixer"]["carry"]}, self.collector.rows_of(state["collector"])))
+        rows = self.group.gather((self.mixer.rows_of(state["mixer"]), self.collector.rows_of(state["collector"])))
         if not rows:
             return {}
         state["bonus"] = bonus
@@ -401,7 +409,8 @@ class Agent:
         collector = dict(state["collector"])
         for key, value in self.collector.rows_of(collector).items():
             collector[key] = value if value is None else part_of_rows(value, rank, size, names)
-        mixer = {**state["mixer"], "carry": part_of_rows(state["mixer"]["carry"], rank, size, ()).clone()}
+        rows = {key: part_of_rows(x, rank, size, ()).clone() for key, x in self.mixer.rows_of(state["mixer"]).items()}
+        mixer = {**state["mixer"], **rows}
         bonus = state["bonus"]
         if self.bonus is not None and bonus is not None:
             bonus = self.bonus.part_of_state(bonus, rank)
@@ -466,7 +475,8 @@ class Agent:
         fresh = self.collector.state_dict()
         rows = {name: fresh[name] for name in ("obs", "ended", "returns", "lengths")}
         collector = {**state["collector"], **rows, "envs": {}}
-        return {**state, "collector": collector, "mixer": {**state["mixer"], "carry": self.mixer.state_dict()["carry"]}}
+        mixer = {**state["mixer"], **self.mixer.rows_of(self.mixer.state_dict())}
+        return {**state, "collector": collector, "mixer": mixer}
 
 
 def paid_more(some: Floats, others: Floats) -> float:

@@ -1,11 +1,7 @@
-"""One collector for every Gymnasium vector environment, whatever its autoreset mode.
+"""One collector for every Gymnasium vector environment, whatever its autoreset mode (see `lpm.core.vector`).
 
 Blocks hold true successors: no observation that follows a reset is ever given as the successor of an action, and no
-real transition is lost. How each mode is read:
-
-- NEXT_STEP: the step after an episode's end only resets; it becomes filler (`valid` False).
-- SAME_STEP: the successor of the last step is in `info["final_obs"]`, the returned observation starts the next episode.
-- DISABLED: rows that ended are reset here, between two steps.
+real transition is lost. Where autoreset is disabled, rows that ended are reset here, between two steps.
 """
 
 from __future__ import annotations
@@ -18,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -30,6 +26,7 @@ from lpm.core.group import ALONE, Group
 from lpm.core.mixer import Floats, Mask
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
+from lpm.core.vector import autoreset_mode, use_final_obs, valid_steps
 
 Envs = VectorEnv[Any, Any, Any]
 
@@ -82,7 +79,7 @@ class Collector:
         self.spaces = spaces
         self.num_steps = steps
         self.num_envs = envs.num_envs
-        self.mode = _autoreset_mode(envs)
+        self.mode = autoreset_mode(envs)
         self.device = torch.device(device)
         self.seed = seed + group.rank * envs.num_envs  # a row's seed is that of a single process
         self.seconds = {"env": 0.0, "policy": 0.0}
@@ -113,7 +110,7 @@ class Collector:
         obs, info = first
         self._obs.numpy()[-1] = obs
         if "cell" in info:
-            self._visit(self.of_all(np.asarray(info["cell"])[None]))
+            self._visit(self.of_all(_cells(info)[None]))
 
     def _share_state(self) -> None:
         """What belongs to all environments together is the first process's."""
@@ -144,7 +141,7 @@ class Collector:
         saw_noise = False
         clock = perf_counter()
         with torch.inference_mode():
-            act, spread = policy.for_acting(self.num_envs), policy.spread()
+            act, spread = policy.for_acting(), policy.spread()
             if spread is not None:  # the same for all states: nothing to put together at every step
                 parameters[..., actions.width :] = spread
                 spread = spread.exp().expand(self.num_envs, -1)
@@ -203,39 +200,31 @@ class Collector:
         obs, self._reward[t], terminated, truncated, info = outcome
         self._terminated[t], self._truncated[t] = terminated, truncated
         done = np.logical_or(terminated, truncated)
-        cell, noise = info.get("cell"), info.get("noise")
-        if cell is not None:
-            self._cells[0, t] = cell
+        noise = info.get("noise")
+        if "cell" in info:
+            self._cells[0, t] = _cells(info)
         if noise is not None:
             self._noise[t] = noise
-        if self.mode is AutoresetMode.NEXT_STEP:
-            np.logical_not(self._ended, out=self._valid[t])
-            self._ended = done
-            self._obs.numpy()[t + 1] = obs
-            return noise is not None
-        self._valid[t] = True
-        self._next_obs.numpy()[t] = obs
-        if done.any():
-            if self.mode is AutoresetMode.SAME_STEP:
-                self._use_final(t, done, info)
-            else:
-                obs = self._reset_rows(t, done, np.array(obs))
+        self._valid[t] = valid_steps(self.mode, self._ended)
+        self._ended = done
+        if self.mode is not AutoresetMode.NEXT_STEP:
+            successors = self._next_obs.numpy()[t]
+            successors[...] = obs
+            use_final_obs(self.mode, successors, done, info, None)
+            if done.any():
+                if self.mode is AutoresetMode.SAME_STEP:
+                    self._use_final_info(t, done, info)
+                else:
+                    obs = self._reset_rows(t, done, np.array(obs))
         self._obs.numpy()[t + 1] = obs
         return noise is not None
 
-    def _use_final(self, t: int, done: Mask, info: dict[str, Any]) -> None:
-        """SAME_STEP: the true successors and their descriptions are set aside in `info`."""
-        if "final_obs" not in info:
-            raise ValueError(
-                f"{self.envs}: expected info['final_obs'] from an environment in SAME_STEP mode, got {sorted(info)}"
-            )
-        successors, final, rows = self._next_obs.numpy()[t], info["final_obs"], np.flatnonzero(done)
-        for row in rows:
-            successors[row] = final[row]
-        described = info.get("final_info", {})
+    def _use_final_info(self, t: int, done: Mask, info: dict[str, Any]) -> None:
+        """SAME_STEP: what describes the true successors is set aside in `info`."""
+        described, rows = info.get("final_info", {}), np.flatnonzero(done)
         if "cell" in described:
             self._cells[1, t, rows] = self._cells[0, t, rows]
-            self._cells[0, t, rows] = described["cell"][rows]
+            self._cells[0, t, rows] = _cells(described)[rows]
         if "noise" in described:
             self._noise[t, rows] = described["noise"][rows]
 
@@ -244,7 +233,7 @@ class Collector:
         fresh, info = self.envs.reset(options={"reset_mask": done})
         obs[done] = np.asarray(fresh)[done]
         if "cell" in info:
-            self._cells[1, t, done] = np.asarray(info["cell"])[done]
+            self._cells[1, t, done] = _cells(info)[done]
         return obs
 
     def _transitions(
@@ -329,16 +318,6 @@ class Collector:
         self._obs[-1] = state["obs"]
 
 
-def _autoreset_mode(envs: Envs) -> AutoresetMode:
-    mode = envs.metadata.get("autoreset_mode")
-    if mode is None:
-        raise ValueError(
-            f"{envs}: expected metadata['autoreset_mode'] (gymnasium.vector.AutoresetMode), which says how to read the "
-            f"end of an episode; got metadata {envs.metadata}"
-        )
-    return AutoresetMode(mode)
-
-
 def _can_save(envs: Any) -> bool:
     if not (hasattr(envs, "get_state") and hasattr(envs, "set_state")):
         return False
@@ -350,9 +329,19 @@ def _can_save(envs: Any) -> bool:
     return True
 
 
+def _cells(info: dict[str, Any]) -> NDArray[np.int64]:
+    """The cells of an info; -1 where it has none, which Gymnasium's vector environments leave 0 and mask."""
+    cells = np.asarray(info["cell"], dtype=np.int64)
+    return np.where(info["_cell"], cells, -1) if "_cell" in info else cells
+
+
 def find_attribute(envs: Any, name: str, default: Any) -> Any:
-    """An attribute of a vector environment or of what its wrappers hold."""
+    """An attribute of a vector environment, of what its wrappers hold, or of the environments inside."""
     while not hasattr(envs, name):
+        if isinstance(envs, (SyncVectorEnv, AsyncVectorEnv)):
+            # asked first: a worker process ends when it is asked for what it has not
+            known = not name.startswith("_") and all(envs.call("has_wrapper_attr", name))
+            return envs.get_attr(name)[0] if known else default
         if not hasattr(envs, "env"):
             return default
         envs = envs.env

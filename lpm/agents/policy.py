@@ -16,10 +16,9 @@ from gymnasium.spaces import Box
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lpm.agents.fused import FEW_NUMBERS, ActingEncoder, ActingMLP, can_fuse, can_write_out
 from lpm.core.settings import expect, expect_choice
 from lpm.core.spaces import Spaces
-from lpm.nn.fused import FlatParameters, FusedMLP, linear_layers
+from lpm.nn.fused import FlatParameters, FusedMLP, InferenceMLP, linear_layers
 from lpm.nn.inputs import ObservationInput
 from lpm.nn.networks import Activation, Encoder, mlp, orthogonal_
 from lpm.nn.seeding import seeded
@@ -95,10 +94,8 @@ class ActorCritic(nn.Module):
     def fuse(self) -> FlatParameters | None:
         """Put the parameters into one vector and use the fused passes, if these networks allow it."""
         actor, critic = linear_layers(self.actor), linear_layers(self.critic)
-        if self.encoder is not None or not (can_fuse(self.actor) and can_fuse(self.critic)):
+        if self.encoder is not None or actor is None or critic is None:
             return None
-        assert actor is not None
-        assert critic is not None
         flat = FlatParameters([p for part in self.parts() for p in part])
         self._fused = FusedMLP(actor), FusedMLP(critic)
         return flat
@@ -114,52 +111,32 @@ class ActorCritic(nn.Module):
             return [list(self.parameters())]
         return [[p for p in self.parameters() if all(p is not q for q in critic)], critic]
 
-    def for_acting(self, rows: int) -> Callable[[Tensor], tuple[Tensor, Tensor | None]]:
-        """The policy with its present parameters for `rows` observations at a time, as fast as it goes; for inference
-        only. Where there is a `spread`, the means alone. With values where they are nearly free."""
+    def for_acting(self) -> Callable[[Tensor], tuple[Tensor, Tensor | None]]:
+        """The policy with its present parameters, for inference only: the means alone where there is a `spread`, and
+        values where they share the convolutions."""
         if self._fused is not None:
-            act = ActingMLP(self.input, self.actor)
+            act = InferenceMLP(self.input, self._fused[0].layers)
             return lambda obs: (act(obs), None)
-        if self.encoder is None:
-            return lambda obs: (self.policy(obs), None)
-        if rows * math.prod(self.spaces.obs_shape) > FEW_NUMBERS or not can_write_out(self.encoder):
-            return self
-        encode = ActingEncoder(self.encoder)
-        return lambda obs: self._heads(encode(self.input(obs)))
+        return self if self.encoder is not None else lambda obs: (self.policy(obs), None)
 
     def spread(self) -> Tensor | None:
         """The log standard deviation of all states' actions, where `for_acting` leaves it out."""
         return self.log_std.detach() if self.continuous and self._fused is not None else None
 
-    def learn_from(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """`forward` for a loss whose gradient `backward` will take."""
-        if self._fused is None:
-            return self(obs)  # type: ignore[no-any-return]
-        x = self._features(obs)
-        actor, critic = self._fused
-        self._leaves = [network.forward(x).detach().requires_grad_() for network in (actor, critic)]
-        return self._with_std(self._leaves[0]), self._leaves[1]
-
-    def backward(self, loss: Tensor) -> None:
-        """Set all gradients from a loss on what `learn_from` gave."""
-        if self._fused is None:
-            self.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            return
-        more = [self.log_std] if self.continuous else []
-        gradients = torch.autograd.grad(loss, [*self._leaves, *more])
-        for network, gradient in zip(self._fused, gradients, strict=False):
-            network.backward(gradient)
-        if self.continuous:
-            assert self.log_std.grad is not None
-            self.log_std.grad.copy_(gradients[2])
-
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Policy parameters (B, P) and values (B, heads) of raw observations (B, ...)."""
-        return self._heads(self._features(obs))
+        x = self._features(obs)
+        actor, critic = self._fused if self._fused and torch.is_grad_enabled() else (self.actor, self.critic)
+        return self._with_std(actor(x)), critic(x)
 
-    def _heads(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        return self._with_std(self.actor(x)), self.critic(x)
+    def backward(self, loss: Tensor) -> None:
+        """Set all gradients from a loss on what `forward` gave."""
+        if self._fused is None:
+            self.zero_grad(set_to_none=True)
+        elif self.continuous:  # the fused networks replace their gradients
+            assert self.log_std.grad is not None
+            self.log_std.grad.zero_()
+        loss.backward()  # type: ignore[no-untyped-call]
 
     def policy(self, obs: Tensor) -> Tensor:
         """Policy parameters alone."""

@@ -15,7 +15,6 @@ from lpm.agents.collect import Envs
 from lpm.agents.policy import NetworkConfig
 from lpm.agents.shards import minibatches
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.group import ALONE, Group
 from lpm.core.mixer import MixerConfig
 from lpm.core.settings import expect, expect_at_least
 
@@ -23,11 +22,12 @@ from lpm.core.settings import expect, expect_at_least
 @dataclass(frozen=True)
 class PPOConfig(AgentConfig):
     """Settings of PPO. The defaults suit small environments. Of the presets, "noisy" is for environments that are
-    partly noise, and "paper-atari" holds the LPM paper's."""
+    partly noise, "published" and "published-noisy" are what the stored experiments ran with, and "paper-atari" holds
+    the LPM paper's."""
 
     entropy: float = 0.01
     """Weight of the entropy bonus. Paper (Atari): 0.001."""
-    epochs: int = 4
+    epochs: int = 10
     """Passes over each block. Paper (Atari): 3."""
     minibatches: int = 4
     """Gradient steps per pass. Paper (Atari): 8."""
@@ -54,8 +54,18 @@ class PPOConfig(AgentConfig):
 PRESETS: Mapping[str, PPOConfig] = {
     "default": PPOConfig(),
     "noisy": PPOConfig(learning_rate_schedule="constant", network=NetworkConfig(normalise="robust")),
+    "published": PPOConfig(epochs=4, value_heads=1, episodic_bonus=True),
+    "published-noisy": PPOConfig(
+        epochs=4,
+        value_heads=1,
+        episodic_bonus=True,
+        learning_rate_schedule="constant",
+        network=NetworkConfig(normalise="robust"),
+    ),
     "paper-atari": PPOConfig(
         num_envs=64,
+        value_heads=1,
+        episodic_bonus=True,
         epochs=3,
         minibatches=8,
         learning_rate=1e-4,
@@ -86,7 +96,6 @@ class PPO(Agent):
         seed: int = 0,
         device: str | torch.device = "cpu",
         policy: PolicyKind = "learnt",
-        group: Group = ALONE,
     ) -> None:
         c = config or PPOConfig()
         super().__init__(
@@ -99,7 +108,6 @@ class PPO(Agent):
             device=device,
             policy=policy,
             fuse=c.compile == "off",
-            group=group,
         )
         if c.amp and self.device.type != "cuda":
             raise ValueError(f"PPOConfig.amp: expected a CUDA device, got {self.device}")
@@ -147,7 +155,7 @@ class PPO(Agent):
         self, obs: Tensor, choice: Tensor, old_log_prob: Tensor, advantage: Tensor, returns: Tensor, old_values: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         c = self.config
-        policy, values = self.policy.learn_from(obs)
+        policy, values = self.policy(obs)
         log_prob, entropy = self.policy.actions.log_prob(policy, choice)
         log_ratio = log_prob - old_log_prob
         ratio = log_ratio.exp()

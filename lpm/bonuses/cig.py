@@ -17,14 +17,13 @@ from lpm.core.registry import register
 from lpm.core.settings import expect, expect_at_least
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import mean_square
-from lpm.nn.experience import Experience
+from lpm.nn.experience import Experience, Prepared
 from lpm.nn.inputs import in_chunks
 from lpm.nn.memory import EpisodicMemory
 from lpm.nn.networks import Activation
 from lpm.nn.random_target import random_encoder
 from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedForward
-from lpm.nn.written_out import forward_loss
 
 LEAST_NOISE = 1e-8  # of σ², so that a world without any has a logarithm
 
@@ -97,6 +96,9 @@ class CIGConfig:
 class CIG(Learner):
     """Conditional information gain: an ensemble's disagreement above the noise, less what the last steps showed."""
 
+    label = "CIG"
+    family = "disagreement"
+    use = "Information gained within an episode, by an ensemble's disagreement."
     Config = CIGConfig
     config: CIGConfig
     reference = "Joseph et al. 2026, CIG: Exploration via Conditional Information Gain (arXiv 2605.20878)"
@@ -151,7 +153,9 @@ class CIG(Learner):
         phi = self.experience.at_fresh(lambda rows: self.encoder(rows.x))
         phi_next = self.experience.at_fresh(lambda rows: self.encoder(rows.x_next))
 
-        loss = forward_loss(self.ensemble, phi, phi_next, None)
+        def loss(rows: Prepared) -> Tensor:
+            return self.ensemble.errors(phi[rows.index], rows.code, phi_next[rows.index]).sum(0)
+
         value = self.fit("ensemble", loss, generator) / self.config.members
         residual = self.experience.at_fresh(
             lambda rows: mean_square(self.ensemble(phi[rows.index], rows.code).mean(0), phi_next[rows.index])

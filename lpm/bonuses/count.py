@@ -36,6 +36,9 @@ class CountConfig(KeyConfig):
 class Count(IntrinsicReward):
     """Counts: 1/√N of the visits to the new state over the whole run, all environments together."""
 
+    label = "Count"
+    family = "novelty"
+    use = "Visits of hashed states over the run: small state spaces."
     Config = CountConfig
     config: CountConfig
     reference = "Strehl & Littman 2008; Tang et al. 2017, #Exploration: A Study of Count-Based Exploration"
@@ -56,7 +59,7 @@ class Count(IntrinsicReward):
         return self._run(batch, self.sketch)
 
     def _run(self, batch: Transitions, sketch: CountSketch) -> Tensor:
-        """Rewards of a block; the visits of a time step are all counted before any of them is paid."""
+        """Rewards of a block; the visits of a time step are all counted before any of them is rewarded."""
         keys, rewards = block_keys(batch, self.keys), torch.zeros(batch.shape, device=batch.device)
         for t in range(batch.shape[0]):
             valid = batch.valid[t]
@@ -82,6 +85,9 @@ class EpisodicCountConfig(KeyConfig):
 class EpisodicCount(IntrinsicReward):
     """Episodic counts: 1/√N of the visits to the new state within the present episode."""
 
+    label = "Episodic count"
+    family = "novelty"
+    use = "Visits of hashed states within the episode."
     Config = EpisodicCountConfig
     config: EpisodicCountConfig
     reference = "Raileanu & Rocktäschel 2020 (the count term of RIDE)"

@@ -43,6 +43,9 @@ class CuriosityCriticConfig(DynamicsConfig):
 class CuriosityCritic(Learner):
     """Reducible error: the error of f now minus a critic's estimate of the error left after training."""
 
+    label = "Curiosity-Critic"
+    family = "progress"
+    use = "Prediction error minus a learnt estimate of what stays unpredictable."
     Config = CuriosityCriticConfig
     config: CuriosityCriticConfig
     reference = "Bhaskara & Wang 2026, Curiosity-Critic (arXiv 2604.18701)"

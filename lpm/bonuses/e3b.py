@@ -16,7 +16,6 @@ from lpm.nn.experience import Experience
 from lpm.nn.inverse import InverseFeatures
 from lpm.nn.memory import embed_episodes, episode_starts, episodes_over, in_line
 from lpm.nn.seeding import seeded
-from lpm.nn.written_out import inverse_loss
 
 STEPS_AT_ONCE = 32
 
@@ -37,7 +36,7 @@ class E3BConfig:
     """Hidden layers of the inverse model (code: (256,))."""
     normalise: Literal["auto", "none", "standard"] = "auto"
     """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
-    Nothing is paid or remembered until the statistics exist. Code: no."""
+    Rewards are 0 and nothing is remembered until the statistics exist. Code: no."""
     warmup: int = 1
     """Transitions to observe before the statistics freeze."""
     lr: float = 1e-4
@@ -58,7 +57,7 @@ def elliptical_bonuses(inverse: Tensor, rows: Tensor, episode: Tensor, present: 
     """b = hᵀ C⁻¹ h of rows h (N, S, F) in time order, each of which then enters C ← C + h hᵀ; (N, S).
 
     `inverse` (N, F, F) is C⁻¹ of episode 0 and becomes that of the episode `present` (N,); `episode` (N, S) is each
-    row's, and from 1 on it starts with C = ridge · I. h = 0 pays 0 and changes nothing. `inverse` stays exactly
+    row's, and from 1 on it starts with C = ridge · I. h = 0 has reward 0 and changes nothing. `inverse` stays exactly
     symmetric.
 
     With K = H C⁻¹ Hᵀ of the C before, I + K = L Lᵀ holds all at once: 1 + b is the square of L's diagonal, by which the
@@ -83,6 +82,9 @@ def elliptical_bonuses(inverse: Tensor, rows: Tensor, episode: Tensor, present: 
 class E3B(Learner):
     """Elliptical episodic bonus: how unlike the new state's features are to those of the episode so far."""
 
+    label = "E3B"
+    family = "novelty"
+    use = "Novelty within an episode, by elliptical distance in inverse-dynamics features."
     Config = E3BConfig
     config: E3BConfig
     reference = "Henaff, Raileanu, Jiang & Rocktäschel 2022, Exploration via Elliptical Episodic Bonuses"
@@ -143,4 +145,4 @@ class E3B(Learner):
         return self.model(self.experience.input(obs)).double()  # type: ignore[no-any-return]
 
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
-        return {"inverse_loss": self.fit("model", inverse_loss(self.model), generator)}
+        return {"inverse_loss": self.fit("model", self.model.loss, generator)}

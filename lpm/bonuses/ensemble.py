@@ -12,12 +12,11 @@ from lpm.bonuses._learner import Learner, feature_width
 from lpm.core.registry import register
 from lpm.core.settings import expect, expect_at_least
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Experience
+from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Activation
 from lpm.nn.random_target import random_encoder
 from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedForward
-from lpm.nn.written_out import forward_loss
 
 
 def disagreement(predictions: Tensor) -> Tensor:
@@ -37,7 +36,7 @@ class EnsembleConfig:
     members: int = 5
     """K, number of forward models (code: 5)."""
     keep: float = 0.8
-    """Probability that a member learns from a sample, drawn anew in every minibatch (code: 0.8): its bootstrap."""
+    """Probability that a member learns from a sample, drawn in every minibatch (code: 0.8): its bootstrap."""
     features: int | None = None
     """Width of the frozen random features that are predicted. None: 512 for images (code), 128 for vectors."""
     encoder_hidden: tuple[int, ...] = (128, 128)
@@ -72,6 +71,9 @@ class EnsembleConfig:
 class Ensemble(Learner):
     """Disagreement: variance of an ensemble's predictions of random features of the next observation."""
 
+    label = "Ensemble"
+    family = "disagreement"
+    use = "Disagreement of models: falls where more data cannot help."
     Config = EnsembleConfig
     config: EnsembleConfig
     reference = "Pathak, Gandhi & Gupta 2019, Self-Supervised Exploration via Disagreement"
@@ -103,9 +105,11 @@ class Ensemble(Learner):
         # the encoder never changes: every observation is encoded once, not once per epoch
         phi, phi_next = self.experience.encoded_fresh(self.encoder, self.num_envs)
 
-        def kept(errors: Tensor) -> Tensor:
-            drawn = torch.rand(errors.shape, generator=generator, dtype=errors.dtype).to(errors.device)
-            return (drawn < self.config.keep).to(errors.dtype) / self.config.keep
+        def loss(rows: Prepared) -> Tensor:
+            errors = self.ensemble.errors(phi[rows.index], rows.code, phi_next[rows.index])
+            if self.config.keep < 1:
+                drawn = torch.rand(errors.shape, generator=generator, dtype=errors.dtype).to(errors.device)
+                errors = errors * (drawn < self.config.keep) / self.config.keep
+            return errors.sum(0)
 
-        loss = forward_loss(self.ensemble, phi, phi_next, kept if self.config.keep < 1 else None)
         return {"ensemble_loss": self.fit("ensemble", loss, generator) / self.config.members}

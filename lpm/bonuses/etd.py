@@ -73,6 +73,9 @@ class ETDConfig:
 class ETD(Learner):
     """Episodic temporal distance: how far the new state is from every state of the present episode."""
 
+    label = "EDT (ETD)"
+    family = "novelty"
+    use = "Novelty within an episode, by temporal distance."
     Config = ETDConfig
     config: ETDConfig
     reference = "Jiang et al. 2025, Episodic Novelty Through Temporal Distance"

@@ -25,6 +25,9 @@ class ForwardErrorConfig(DynamicsConfig):
 class ForwardError(Learner):
     """Prediction error: the mean squared error of f(o, a) on the next observation."""
 
+    label = "Forward error"
+    family = "error"
+    use = "Plain prediction error: what the noisy-TV problem is about."
     Config = ForwardErrorConfig
     config: ForwardErrorConfig
     reference = 'Schmidhuber 1991; Stadie et al. 2015; "MSE" in Hou, An & Du 2026'

@@ -48,6 +48,9 @@ class GammaProgressConfig(DynamicsConfig):
 class GammaProgress(Learner):
     """Learning progress: the loss of a model with averaged past weights minus the present loss, on one transition."""
 
+    label = "γ-Progress"
+    family = "progress"
+    use = "Difference of errors between a model and its slow average."
     Config = GammaProgressConfig
     config: GammaProgressConfig
     reference = "Kim et al. 2020, Active World Model Learning with Progress Curiosity (arXiv 2007.07853)"

@@ -14,13 +14,12 @@ from lpm.core.registry import register
 from lpm.core.settings import expect, expect_at_least, expect_choice
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import mean_square
-from lpm.nn.experience import Experience, Prepared, WrittenOut
+from lpm.nn.experience import Experience, Prepared
 from lpm.nn.inputs import in_chunks
 from lpm.nn.inverse import InverseModel, encode_both
 from lpm.nn.networks import Activation, Encoder
 from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedForward
-from lpm.nn.written_out import FusedForward, FusedInverse
 
 
 @dataclass(frozen=True)
@@ -63,11 +62,14 @@ class ICMConfig:
         expect_at_least(self, 0, "blocks", "lr")
 
 
-@register("idf", detach_features=True)
+@register("idf", label="IDF", detach_features=True)
 @register("icm")
 class ICM(Learner):
     """Prediction error in features of inverse dynamics (ICM trains them by both losses, IDF by the inverse only)."""
 
+    label = "ICM"
+    family = "error"
+    use = "Prediction error in features of what the agent's actions change."
     Config = ICMConfig
     config: ICMConfig
     reference = (
@@ -134,28 +136,9 @@ class ICM(Learner):
             parts.append(torch.stack([inverse.detach().mean(), forward.detach().mean()]))
             return (1 - self.config.beta) * inverse + self.config.beta * forward
 
-        self.fit("model", self._written_out(parts) or loss, generator)
+        self.fit("model", loss, generator)
         inverse_loss, forward_loss = torch.stack(parts).mean(0)
         return {"inverse_loss": inverse_loss, "forward_loss": forward_loss}
-
-    def _written_out(self, parts: list[Tensor]) -> WrittenOut | None:
-        """The loss without autograd, if the networks allow it."""
-        model, beta = FusedInverse.of(self.encoder, self.inverse), self.config.beta
-        if model is None or not FusedForward.can(self.forward_model):
-            return None
-        dynamics, attached = FusedForward(self.forward_model), not self.config.detach_features
-
-        def descend(rows: Prepared) -> Tensor:
-            phi, phi_next, inverse = model.forward(rows)
-            difference = dynamics.forward(phi, rows.code)[0] - phi_next
-            forward = 0.5 * difference.square().sum(1)
-            parts.append(torch.stack([inverse.mean(), forward.mean()]))
-            gradient = difference.mul_(beta / len(forward))
-            moved = dynamics.backward(gradient.unsqueeze(0), inputs=attached)
-            model.backward((1 - beta) / len(forward), moved, -gradient if attached else None)
-            return (1 - beta) * parts[-1][0] + beta * parts[-1][1]
-
-        return WrittenOut(descend)
 
     @torch.no_grad()
     def _errors(self, phi: Tensor, action: Tensor, phi_next: Tensor) -> Tensor:

@@ -56,7 +56,7 @@ class LBSConfig:
 
     beta: float = 1.0
     """β: weight of the KL in the loss (code: default 1; 0.1 in its continuous tasks, 2 in its stochastic MountainCar,
-    0.01 in arcade games). Noise whose variance exceeds β, in the unit of the target, pays for ever."""
+    0.01 in arcade games). Noise whose variance exceeds β, in the unit of the target, is rewarded for ever."""
     latent: int | None = None
     """Width of z. None: as many as the target has (code)."""
     hidden: tuple[int, ...] | None = None
@@ -105,6 +105,9 @@ class Belief(nn.Module):
 class LBS(Learner):
     """Latent Bayesian surprise: KL between the beliefs about a latent after and before seeing the successor."""
 
+    label = "LBS"
+    family = "disagreement"
+    use = "Bayesian surprise of a latent state."
     Config = LBSConfig
     config: LBSConfig
     reference = "Mazzaglia et al. 2022, Curiosity-Driven Exploration via Latent Bayesian Surprise (arXiv 2104.07495)"

@@ -103,10 +103,13 @@ class LGNConfig:
 
 
 @register("lgn")
-@register("lgn_lifelong", memory="lifelong")
+@register("lgn_lifelong", label="LGN, lifelong", memory="lifelong")
 class LGN(IntrinsicReward):
     """Learnability-gated novelty: distance to what was seen, as far as what comes next can be predicted at all."""
 
+    label = "LGN"
+    family = "recommended"
+    use = "Novelty of what can be learnt: the bonus to use where parts of the world are noise."
     Config = LGNConfig
     config: LGNConfig
     distributed = True
@@ -137,8 +140,8 @@ class LGN(IntrinsicReward):
         self.register_buffer("learnt", torch.zeros((), dtype=torch.int64))
         size, action = max(self.rollout, config.warmup), (spaces.action_shape, spaces.action_dtype)
         first, row = ((raw,), torch.float32), ((width,), torch.float32)
-        self.first = RingBuffer(size, {"obs": first, "action": action, "next_obs": first}, self.group.size)
-        self.buffer = RingBuffer(size, {"x": row, "action": action, "new": row, "seen": row}, self.group.size)
+        self.first = RingBuffer(size, {"obs": first, "action": action, "next_obs": first})
+        self.buffer = RingBuffer(size, {"x": row, "action": action, "new": row, "seen": row})
         self.episode = WindowMemory(self.num_envs if self.episodic else 1, config.memory_size, width)
         self.run = HashedSample(config.memory_size if config.memory != "episodic" else 1, (width,))
         self.filters = config.filter and self.episodic

@@ -17,7 +17,6 @@ from lpm.nn.memory import EpisodicMemory, Places, embed_episodes, nearest_square
 from lpm.nn.random_target import RandomTargetModel
 from lpm.nn.seeding import seeded
 from lpm.nn.statistics import RunningMoments
-from lpm.nn.written_out import inverse_loss
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class NGUConfig:
     kernel_constant: float = 1e-3
     """c, added to the square root of the summed kernels (1e-3)."""
     max_similarity: float = 8.0
-    """s_m, similarities above pay 0 (8). With k = 10 it never binds: s is at most √10 + c."""
+    """s_m, similarities above have reward 0 (8). With k = 10 it never binds: s is at most √10 + c."""
     max_lifelong: float = 5.0
     """L, upper bound of the lifelong factor (5). 1 switches the lifelong part off."""
     memory_size: int = 5000
@@ -86,6 +85,9 @@ def lifelong_factor(errors: Tensor, mean: Tensor, std: Tensor, limit: float) -> 
 class NGU(Learner):
     """Never Give Up: inverse similarity to the episode so far, times a clipped RND factor (the reward only)."""
 
+    label = "NGU"
+    family = "novelty"
+    use = "Novelty within an episode times lifelong novelty."
     Config = NGUConfig
     config: NGUConfig
     reference = "Badia et al. 2020, Never Give Up: Learning Directed Exploration Strategies"
@@ -163,6 +165,6 @@ class NGU(Learner):
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
         self.errors.commit()
         return {
-            "inverse_loss": self.fit("model", inverse_loss(self.model), generator),
+            "inverse_loss": self.fit("model", self.model.loss, generator),
             "predictor_loss": self.fit("lifelong", self.lifelong.distillation(self.experience), generator),
         }

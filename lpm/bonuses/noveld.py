@@ -59,6 +59,9 @@ def novelty_difference(new: Tensor, old: Tensor, visits: Tensor, alpha: float) -
 class NovelD(Learner):
     """Novelty difference: rise of the RND error from one state to the next, on first visits in an episode."""
 
+    label = "NovelD"
+    family = "novelty"
+    use = "Pays where novelty rises: the frontier of what is known."
     Config = NovelDConfig
     config: NovelDConfig
     reference = "Zhang et al. 2021, NovelD: A Simple yet Effective Exploration Criterion"

@@ -42,6 +42,9 @@ class PointwiseConfig(DynamicsConfig):
 class Pointwise(Learner):
     """Learning progress without an error model: error of a snapshot of f minus error of f, on the same transition."""
 
+    label = "Pointwise progress"
+    family = "progress"
+    use = "Fall of the error on each transition between two updates."
     Config = PointwiseConfig
     config: PointwiseConfig
     reference = "Schmidhuber 1991; Oudeyer et al. 2007; the alternative of Theorem 2 in Hou, An & Du 2026"

@@ -13,13 +13,12 @@ from lpm.bonuses._learner import Learner
 from lpm.core.registry import register
 from lpm.core.settings import expect_at_least, expect_choice
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Experience, Prepared, WrittenOut
+from lpm.nn.experience import Experience, Prepared
 from lpm.nn.hashing import episode_counts
 from lpm.nn.inverse import InverseFeatures
 from lpm.nn.memory import EpisodicMemory
 from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedForward
-from lpm.nn.written_out import FusedForward, FusedInverse
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,9 @@ class RIDEConfig(KeyConfig):
 class RIDE(Learner):
     """Impact-driven: how far the action moved the features, over the root of the visits in the episode."""
 
+    label = "RIDE"
+    family = "novelty"
+    use = "How much an action changes the state, discounted by visits in the episode."
     Config = RIDEConfig
     config: RIDEConfig
     reference = "Raileanu & Rocktäschel 2020, RIDE: Rewarding Impact-Driven Exploration"
@@ -115,27 +117,6 @@ class RIDE(Learner):
             parts.append(torch.stack([forward.detach().mean(), inverse.detach().mean()]))
             return c.forward_weight * forward + c.inverse_weight * inverse
 
-        self.fit("model", self._written_out(parts) or loss, generator)
+        self.fit("model", loss, generator)
         forward_loss, inverse_loss = torch.stack(parts).mean(0)
         return {"forward_loss": forward_loss, "inverse_loss": inverse_loss}
-
-    def _written_out(self, parts: list[Tensor]) -> WrittenOut | None:
-        """The loss without autograd, if the networks allow it."""
-        c, model = self.config, FusedInverse.of(self.features.encoder, self.features.inverse)
-        if model is None or not FusedForward.can(self.dynamics):
-            return None
-        dynamics = FusedForward(self.dynamics)
-
-        def descend(rows: Prepared) -> Tensor:
-            phi, phi_next, inverse = model.forward(rows)
-            difference = dynamics.forward(phi, rows.code)[0] - phi_next
-            forward: Tensor = torch.linalg.vector_norm(difference, dim=1)
-            parts.append(torch.stack([forward.mean(), inverse.mean()]))
-            # no direction where there is no difference
-            scale = torch.where(forward > 0, c.forward_weight / (len(forward) * forward), 0.0)
-            gradient = difference.mul_(scale.unsqueeze(1))
-            moved = dynamics.backward(gradient.unsqueeze(0), inputs=True)
-            model.backward(c.inverse_weight / len(forward), moved, -gradient)
-            return c.forward_weight * parts[-1][0] + c.inverse_weight * parts[-1][1]
-
-        return WrittenOut(descend)

@@ -59,6 +59,9 @@ class RNDConfig:
 class RND(Learner):
     """Random network distillation: error of a predictor of random features of the next observation."""
 
+    label = "RND"
+    family = "novelty"
+    use = "Lifelong novelty; a strong default without noise."
     Config = RNDConfig
     config: RNDConfig
     distributed = True
@@ -77,7 +80,6 @@ class RND(Learner):
             warmup=config.warmup,
             frozen=False,
             next_only=True,
-            group=self.group,
         )
         features = feature_width(spaces, config.features)
         with seeded(self.generator):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import inspect
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tyro
 from rich.console import Group
@@ -14,15 +19,19 @@ from rich.text import Text
 
 from lpm.commands.terminal import continued, parse, print_table, terminal
 
+if TYPE_CHECKING:
+    from lpm.core.registry import Entry
+
 
 @dataclass(frozen=True)
 class Bonuses:
-    """List the bonuses: one line, the reference, the variants and the fields of each."""
+    """List the bonuses, the one to start with first: what each pays for, its reference and its variants. Those that
+    are named are shown with their fields."""
 
     names: tyro.conf.Positional[tuple[str, ...]] = ()
     """Show only these."""
-    fields: bool = True
-    """Show the fields that `lpm.make` accepts, with their defaults."""
+    fields: bool | None = None
+    """Show the fields that `lpm.make` accepts, with defaults and meanings; if not given, only of named bonuses."""
     noise_table: bool = False
     """Instead, train each on one learnable and one noisy transition and show what it still pays for the noise."""
     seeds: int = 3
@@ -41,10 +50,12 @@ def run(args: Sequence[str]) -> int:
     if options.noise_table:
         return _noise_table(options)
     from lpm.core.registry import lookup, names
+    from lpm.report.families import FAMILIES, family_of, in_order
+    from lpm.runs.config import RunConfig
 
     console = terminal()
     status = 0
-    for name in options.names or names():
+    for name in options.names or in_order(names()):
         try:
             entry = lookup(name)
         except ValueError as problem:
@@ -55,25 +66,54 @@ def run(args: Sequence[str]) -> int:
             console.print(f"    {problem}")
             status = 1
             continue
-        lines = [Text(line) for line in (entry.bonus.__doc__ or "").strip().splitlines()[:1]]
+        shown = bool(options.names) if options.fields is None else options.fields
+        lines: list[Text | Padding] = [Text(line) for line in (entry.bonus.__doc__ or "").strip().splitlines()[:1]]
         if entry.bonus.reference:
             lines.append(Text(entry.bonus.reference, style="dim"))
         if entry.bonus.variants:
             lines.append(Text(f"variants: {', '.join(entry.bonus.variants)}"))
-        if options.fields:
-            defaults = {f.name: entry.defaults.get(f.name, f.default) for f in dataclasses.fields(entry.bonus.Config)}
-            shown = ", ".join(f"{key}={value!r}" for key, value in defaults.items())
-            lines.append(Text(shown or "no fields", style="dim"))
-        console.print(name, style="bold cyan")
+        if shown:
+            lines += _fields(entry)
+        family = FAMILIES[family_of(name)].label
+        mark = "start with this one, the default of `lpm train`" if name == RunConfig.bonus else family
+        console.print(f"{name}  ({mark})", style="bold cyan")
         console.print(Padding(Group(*lines), (0, 0, 0, 4)), soft_wrap=False)
     return status
 
 
+def _fields(entry: Entry) -> list[Text | Padding]:
+    """Each field with its default, and what it means below."""
+    meanings = field_docs(entry.bonus.Config)
+    lines: list[Text | Padding] = [Text("fields:" if dataclasses.fields(entry.bonus.Config) else "no fields")]
+    for item in dataclasses.fields(entry.bonus.Config):
+        default = item.default if item.default_factory is dataclasses.MISSING else item.default_factory()
+        lines.append(Padding(Text(f"{item.name}={entry.defaults.get(item.name, default)!r}"), (0, 0, 0, 4)))
+        if item.name in meanings:
+            lines.append(Padding(Text(" ".join(meanings[item.name].split()), style="dim"), (0, 0, 0, 8)))
+    return lines
+
+
+def field_docs(config: type) -> dict[str, str]:
+    """The text below each field of a dataclass; those of a class without source are missing."""
+    found: dict[str, str] = {}
+    for cls in reversed(config.__mro__[:-1]):
+        try:
+            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+        except (OSError, TypeError, SyntaxError, ValueError):
+            continue
+        assert isinstance(tree, ast.ClassDef)
+        for item, text in pairwise(tree.body):
+            match item, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(meaning))):
+                    found[name] = inspect.cleandoc(meaning)
+    return found
+
+
 def _noise_table(options: Bonuses) -> int:
     from lpm.core.registry import lookup, names
-    from lpm.experiments import two_arms
-    from lpm.files import expect_own, write_atomic
     from lpm.report.text import markdown_table
+    from lpm.storage.files import expect_own, write_atomic
+    from lpm.suite import two_arms
     from lpm.sweeps import Job, run_jobs
 
     console = terminal()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lpm.commands.packages import EXTRAS, missing_modules
 from lpm.commands.terminal import parse, terminal
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
 
@@ -67,7 +67,7 @@ def _compute() -> Iterator[tuple[str, str]]:
 
 
 def _data() -> Iterator[tuple[str, str]]:
-    from lpm.data.files import cache_folder
+    from lpm.data.download import cache_folder
 
     folder = os.environ.get("LPM_DATA", "")
     there = "" if not folder or os.path.isdir(folder) else " (is not a folder)"

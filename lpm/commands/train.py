@@ -20,17 +20,17 @@ from lpm.agents.agent import PolicyKind
 from lpm.commands.terminal import INTERRUPTED, terminal
 from lpm.core.group import Group, WorkerLost
 from lpm.core.registry import configure
-from lpm.envs.outside import Wrap
-from lpm.files import printable
+from lpm.envs.outside import Wrap, reading_note
 from lpm.runs.checkpoint import CheckpointError
 from lpm.runs.config import PRESETS, RunConfig
-from lpm.runs.distributed import TIMEOUT_SECONDS, joined
-from lpm.runs.folder import MOVABLE, RunFolder
+from lpm.runs.distributed import TIMEOUT_SECONDS, expect_same, joined
+from lpm.runs.folder import RunFolder
 from lpm.runs.loggers import Service
 from lpm.runs.train import Outcome, TrainOptions, train
-from lpm.suggest import suggest
+from lpm.storage.files import printable
 from lpm.sweeps.fields import literal
 from lpm.sweeps.job import keep_freed_memory
+from lpm.utils.suggest import suggest
 
 DESCRIPTION = """Train an agent on task reward plus bonus.
 
@@ -55,10 +55,11 @@ class _Choices:
 
 
 def run(args: Sequence[str]) -> int:
-    """Parse and train; of several processes the first one parses, and tells the others."""
+    """Parse and train; of several processes rank 0 parses, and tells the others, which were given the same words."""
     keep_freed_memory()
     try:
         with joined(_timeout(list(args))) as group:
+            expect_same(group, {f"argument {i}": word for i, word in enumerate(args, 1)})
             plan = [_plan(args)] * group.size if group.rank == 0 else None
             return _train(*group.scatter(plan), group)
     except WorkerLost as error:  # before there was anything to go on with
@@ -89,12 +90,8 @@ def _plan(args: Sequence[str]) -> tuple[RunConfig, Path, TrainOptions, bool]:
         _options(choices, saved), args=words, prog="lpm train", description=DESCRIPTION, use_underscores=False
     )
     config = _config(given, choices, saved, env)
-    changed = [] if saved is None else [line.split(":")[0] for line in saved.differences(config)]
-    if saved and [name for name in changed if name not in MOVABLE] == ["run.steps"]:
-        RunFolder.open(given.out).extend(config.steps)
-        print(f"Extended from {saved.steps:,} to {config.steps:,} steps; schedules go on as shares of the new total.")
     out = given.out or Path("runs") / f"{config.env_id.replace('/', '-')}-{config.algo}-{config.bonus}-{config.seed}"
-    return config, out, TrainOptions(given.checkpoint_seconds, given.log), given.resume
+    return config, out, TrainOptions(given.checkpoint_seconds, given.log, extend=True), given.resume
 
 
 # ---- parsing --------------------------------------------------------------------------------------------------
@@ -175,15 +172,17 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
         "steps": option(
             float,
             "Environment steps, summed over environments. With --resume, more than before extends the run: schedules "
-            "(learning rate, entropy, weight of the bonus) then take the value that belongs to steps / new total.",
+            "(learning rate, entropy) then take the value that belongs to steps / new total.",
             float(base.steps),
         ),
-        "beta": option(float | None, "Weight of the bonus: short for --mixer.weight.", None),
+        "weight": option(
+            float | None, "How much the bonus counts beside the task: short for --mixer.weight, 0.3.", None
+        ),
         "seed": option(int, "Seed of everything random.", base.seed),
         "wrap": option(
             Wrap,
-            "How observations become one array: auto (only where needed), flatten (one-hot for discrete values), image "
-            "(the picture of a dictionary), none.",
+            "How observations become one array: auto (only where needed; MiniGrid's codes one-hot, ALE's games "
+            "preprocessed), flatten (one-hot for discrete values), image (the picture of a dictionary), none.",
             base.wrap,
         ),
         "device": option(str, "Where networks live: auto, cpu, cuda, mps.", base.device),
@@ -210,7 +209,7 @@ def _config(given: Any, choices: _Choices, saved: RunConfig | None, env: dict[st
         raise ValueError("say which environment to train in: lpm train ENV_ID (see `lpm envs`)")
     if not given.steps.is_integer():  # nor are inf and nan
         raise ValueError(f"--steps: expected a whole number, got {given.steps}")
-    mixer = given.mixer if given.beta is None else dataclasses.replace(given.mixer, weight=given.beta)
+    mixer = given.mixer if given.weight is None else dataclasses.replace(given.mixer, weight=given.weight)
     return RunConfig(
         env_id=given.env_id,
         algo=given.algo,
@@ -237,6 +236,8 @@ def _train(config: RunConfig, out: Path, options: TrainOptions, resume: bool, gr
     again = f"lpm train --out {out} --resume"
     shared = "" if group.alone else f" on {group.size} processes"
     console.print(f"{config.env_id}, {config.algo} + {config.bonus}, seed {config.seed}, into {out}{shared}")
+    if note := reading_note(config.env_id, config.wrap):
+        console.print(note)
     try:
         with _Display(console, config.steps) as display:
             outcome = train(config, out, options, resume=resume, say=display.say, on_cycle=display.show, group=group)

@@ -1,11 +1,13 @@
-"""`lpm tune EXPERIMENT`: search a method's fields over the runs of an experiment."""
+"""`lpm tune NAME`: search a method's fields over the runs of an experiment, or in an environment of one's own."""
 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,32 +16,43 @@ import tyro
 
 from lpm.commands.preflight import preflight
 from lpm.commands.terminal import continued, parse, print_table, terminal
-from lpm.core.registry import configure
+from lpm.core.mixer import MixerConfig
+from lpm.core.registry import configure, lookup
+from lpm.core.settings import check_types
+from lpm.envs.outside import find_spec
 from lpm.experiments.experiment import Experiment, expect_known, load_experiment
-from lpm.files import expect_own, to_toml, write_atomic
-from lpm.report.statistics import Summary, summarise
-from lpm.sweeps import Result, run_jobs, shared_workers
+from lpm.experiments.methods import parse_method
+from lpm.experiments.own import Budget, OwnEnvironment
+from lpm.report.seed_statistics import Summary, summarise
+from lpm.runs.config import PRESETS, RunConfig
+from lpm.storage.files import expect_own, to_toml, write_atomic
+from lpm.sweeps import Job, Result, run_jobs, shared_workers
 from lpm.sweeps.fields import Field, parse_field
-from lpm.sweeps.local import WorkerPool
-from lpm.sweeps.tune import Trial, search
+from lpm.sweeps.local_workers import WorkerPool
+from lpm.sweeps.search import Trial, search
 
+MIXER = "mixer."
+"""Before fields of the mixer."""
+WEIGHT = "mixer.weight"
 FRESH = 1_000
 """First of the seeds that the search never sees."""
 
 
 @dataclass(frozen=True)
 class Tune:
-    """Search the fields of a method's bonus with Optuna over the runs of an experiment. Rerun to continue.
+    """Search the fields of a method's bonus, and its weight, with Optuna over the runs of an experiment or in an
+    environment. Rerun to continue.
 
     The best settings are then run beside the method's own on seeds that the search has not seen.
     """
 
     name: Annotated[str, tyro.conf.Positional]
-    """The experiment, as in `lpm reproduce`."""
+    """The experiment, as in `lpm reproduce`, or the environment, as in `lpm train`: module:Id-v0."""
     method: str
     """The method whose bonus is searched."""
     field: tyro.conf.UseAppendAction[tuple[str, ...]]
-    """What to search; give it once per field: lr=1e-4:1e-2:log, epochs=1..4, form=log,linear,exp."""
+    """What to search; give it once per field: lr=1e-4:1e-2:log, epochs=1..4, form=log,linear,exp. The weight of the
+    bonus is weight=0.03:3:log."""
     trials: int = 20
     """How many settings to try."""
     seeds: int = 2
@@ -52,6 +65,10 @@ class Tune:
     """The condition to run; the scale's first one if not given."""
     metric: str | None = None
     """The score to improve; the experiment's first one if not given."""
+    steps: int | None = None
+    """Steps of a run in an environment, 100,000 if not given; an experiment has its own."""
+    preset: str | None = None
+    """Named settings of PPO in an environment, as in `lpm train`."""
     workers: int = 2
     """Worker processes, one torch thread each. Trials that fit beside each other run at the same time."""
     ray: str | None = None
@@ -65,9 +82,32 @@ class Tune:
 def run(args: Sequence[str]) -> int:
     """Parse and run."""
     options = parse(Tune, args)
-    out = options.out or Path("runs") / f"tune-{options.name}-{options.method}"
+    name = re.sub(r"[^\w.-]+", "-", f"tune-{options.name}-{options.method}")
+    out = options.out or Path("runs") / name
     with continued(out):
-        return tune(options, load_experiment(options.name), out)
+        return tune(options, _experiment(options), out)
+
+
+def _experiment(options: Tune) -> Experiment:
+    """The experiment of that name, or runs in the environment of that id."""
+    if not re.search(r":|-v\d+$", options.name):
+        for what in ("steps", "preset"):
+            if getattr(options, what) is not None:
+                raise ValueError(f"--{what}: expected none with an experiment, whose --scale has its own")
+        return load_experiment(options.name)
+    find_spec(options.name)
+    preset, presets = options.preset or "default", PRESETS["ppo"]
+    expect_known("preset", preset, presets)
+    method = parse_method(options.method)
+    return OwnEnvironment(
+        name=options.name,
+        title=options.name,
+        place="",
+        about=(),
+        methods={options.method: method},
+        metrics={"return": "return, last tenth", "cells": "cells visited"},
+        sizes={options.scale: Budget(100_000 if options.steps is None else options.steps, preset)},
+    )
 
 
 def tune(options: Tune, experiment: Experiment, out: Path) -> int:
@@ -89,6 +129,8 @@ def _tune(runs: _Runs) -> int:
         "metric": runs.metric,
         "seeds": options.seeds,
     }
+    if isinstance(experiment, OwnEnvironment):
+        settings |= {"steps": experiment.sizes[options.scale].steps, "preset": options.preset or "default"}
     console.print(
         f"{experiment.title} ({options.scale}, {runs.condition}): {options.trials} settings of {options.method} × "
         f"{options.seeds} seeds, by {runs.metric}, into {out}"
@@ -149,8 +191,8 @@ class _Runs:
         """For every folder and its settings the score of every seed that finished."""
         options, experiment = self.options, self.experiment
         jobs = {
-            (folder, seed): experiment.job(
-                options.scale, self.condition, options.method, seed, self.out / folder, fields
+            (folder, seed): _job(
+                experiment, (options.scale, self.condition, options.method, seed, self.out / folder), fields
             )
             for seed in seeds
             for folder, fields in candidates.items()
@@ -197,10 +239,37 @@ def _fields(options: Tune, experiment: Experiment) -> list[Field]:
     if len(set(names)) < len(names):
         raise ValueError(f"--field: expected each field once, got {', '.join(names)}")
     chosen = experiment.methods[options.method]
+    own = {item.name for item in dataclasses.fields(lookup(chosen.bonus).bonus.Config)}
+    fields = [replace(f, name=WEIGHT) if f.name == "weight" and "weight" not in own else f for f in fields]
     for field in fields:
         for value in field.examples:  # an unknown field or a value of another type is an error of the command
-            configure(chosen.bonus, **{**chosen.fields, field.name: value})
+            if field.name.startswith(MIXER):
+                _mixed(MixerConfig(), {field.name: value})
+            else:
+                configure(chosen.bonus, **{**chosen.fields, field.name: value})
     return fields
+
+
+def _mixed(config: MixerConfig, fields: Mapping[str, Any]) -> MixerConfig:
+    """A mixer with the fields that are its own."""
+    own = {name.removeprefix(MIXER): value for name, value in fields.items() if name.startswith(MIXER)}
+    for name in own:
+        expect_known("field of the mixer", name, [item.name for item in dataclasses.fields(MixerConfig)])
+    check_types(MixerConfig, own)
+    return replace(config, **own)
+
+
+def _job(experiment: Experiment, which: tuple[str, str, str, int, Path], fields: Mapping[str, Any]) -> Job:
+    """A run with the bonus's and the mixer's fields."""
+    job = experiment.job(*which, {name: value for name, value in fields.items() if not name.startswith(MIXER)})
+    mixed = [name for name in fields if name.startswith(MIXER)]
+    if not mixed:
+        return job
+    if not isinstance(job.task, RunConfig):
+        raise ValueError(f"--field {mixed[0]}: {experiment.name} trains no agent, so nothing is mixed")
+    task = replace(job.task, mixer=_mixed(job.task.mixer, fields))
+    settings = {**job.settings, "config": {**job.settings["config"], "mixer": task.to_dict()["mixer"]}}
+    return replace(job, settings=settings, task=task)
 
 
 def _words(fields: Mapping[str, Any]) -> str:

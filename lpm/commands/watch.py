@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
-from collections.abc import Sequence
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import gymnasium
 import numpy as np
 import torch
 import tyro
@@ -17,13 +23,13 @@ from lpm.agents.collect import Envs, find_attribute
 from lpm.agents.policy import ActorCritic
 from lpm.commands.terminal import parse, terminal
 from lpm.core.spaces import Spaces
-from lpm.experiments.experiment import load_experiment
-from lpm.files import write_atomic
+from lpm.experiments.pictures import maze_grid, mountain_car_grid, square_grid
 from lpm.runs.build import make_envs
 from lpm.runs.checkpoint import CheckpointError, Loaded, load_checkpoint
 from lpm.runs.config import RunConfig
 from lpm.runs.folder import RunFolder
-from lpm.state_tree import check_like, require
+from lpm.storage.files import write_atomic
+from lpm.storage.state_tree import check_like, require
 
 
 @dataclass(frozen=True)
@@ -63,15 +69,16 @@ def run(args: Sequence[str]) -> int:
         raise ValueError(f"{options.run} has no checkpoint yet")
     console, out = terminal(), options.out or options.run
     weights, visits = _parts(loaded)
-    frames, total, length = rollout(config, weights, options)
-    write_gif(out / "rollout.gif", frames, options.fps)
-    console.print(f"Step {loaded.steps:,}: a rollout of {length} steps, return {total:.2f}, in {out / 'rollout.gif'}")
+    torch.set_num_threads(config.threads)
     if len(visits):
         seen, picture = f"{np.count_nonzero(visits):,} of {len(visits):,} cells visited", laid_out(config, visits)
         if picture is not None:
             write_heat_map(out / "coverage.png", picture, f"{config.env_id}, {config.algo} + {config.bonus}\n{seen}")
         where = "no map: how they lie is not known" if picture is None else f"in {out / 'coverage.png'}"
         console.print(f"{seen}, {where}")
+    frames, total, length = rollout(config, weights, options)
+    write_gif(out / "rollout.gif", frames, options.fps)
+    console.print(f"Step {loaded.steps:,}: a rollout of {length} steps, return {total:.2f}, in {out / 'rollout.gif'}")
     return 0
 
 
@@ -89,7 +96,10 @@ def _parts(loaded: Loaded) -> tuple[dict[str, Any], NDArray[np.int64]]:
 
 def rollout(config: RunConfig, weights: dict[str, Any], options: Watch) -> tuple[list[NDArray[np.uint8]], float, int]:
     """Pictures, return and length of one episode (or of `options.steps` steps)."""
-    envs = make_envs(config, 1, render_mode="rgb_array")
+    settings = {name: value for name, value in config.env.items() if name != "render_mode"}
+    with _drawing(config.env_id), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*render_mode")  # said below, with what to do
+        envs = make_envs(dataclasses.replace(config, env=settings), 1, render_mode="rgb_array")
     try:
         return _rollout(envs, config, weights, options)
     finally:
@@ -106,7 +116,7 @@ def _rollout(
     policy.load_state_dict(weights)
     chooser = policy.actions
     obs, _ = envs.reset(seed=options.seed)
-    frames, total, step = [_picture(envs)], 0.0, 0
+    frames, total, step = [_picture(envs, config)], 0.0, 0
     while step < options.steps:
         noise = chooser.noise(1, 1, generator)[0]
         with torch.inference_mode():
@@ -118,17 +128,44 @@ def _rollout(
         obs, reward, terminated, truncated, _ = envs.step(chooser.executed(choice.numpy()))
         step, total = step + 1, total + float(reward[0])
         if step % options.every == 0:
-            frames.append(_picture(envs))
+            frames.append(_picture(envs, config))
         if terminated[0] or truncated[0]:
             break
     return frames, total, step
 
 
-def _picture(envs: Envs) -> NDArray[np.uint8]:
-    pictures: Any = envs.render()
+def _picture(envs: Envs, config: RunConfig) -> NDArray[np.uint8]:
+    with _drawing(config.env_id):
+        pictures: Any = envs.render()
     if pictures is None or pictures[0] is None:
-        raise ValueError(f"{envs} draws no pictures: expected render_mode='rgb_array' to be supported")
+        raise ValueError(f"{config.env_id} draws no pictures: {RENDERING}")
     return np.asarray(pictures[0], dtype=np.uint8)
+
+
+RENDERING = (
+    "expected an environment with 'rgb_array' in metadata['render_modes'], an argument render_mode, which it keeps as "
+    "self.render_mode, and a method render() that returns an RGB picture"
+)
+
+
+@contextmanager
+def _drawing(env_id: str) -> Iterator[None]:
+    """Whatever an environment that cannot be drawn raises, as a sentence that says what to do."""
+    try:
+        yield
+    except (ValueError, OSError, ImportError, gymnasium.error.Error):
+        raise  # each says what it is
+    except TypeError as problem:
+        if "render_mode" not in str(problem):
+            raise
+        raise ValueError(f"{env_id} takes no render_mode: {RENDERING}") from problem
+    except Exception as problem:
+        hint = "" if _has_display() else "; without a display, set MUJOCO_GL=egl for MuJoCo, or use xvfb-run for others"
+        raise ValueError(f"{env_id} cannot be drawn: {type(problem).__name__}: {problem}{hint}") from problem
+
+
+def _has_display() -> bool:
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 def write_gif(path: Path, frames: Sequence[NDArray[np.uint8]], fps: float) -> None:
@@ -143,12 +180,12 @@ def write_gif(path: Path, frames: Sequence[NDArray[np.uint8]], fps: float) -> No
     write_atomic(path, stream.getvalue())
 
 
-# Environment -> experiment that knows how its cells lie in the plane.
+# Environment -> how its cells lie in the plane.
 LAYOUTS = {
-    "lpm/MountainCar-v0": "mountain-car",
-    "lpm/NMaze-v0": "maze",
-    "lpm/NoisyMaze-v0": "maze",
-    "lpm/LavaCrossing-v0": "lava",
+    "lpm/MountainCar-v0": mountain_car_grid,
+    "lpm/NMaze-v0": maze_grid,
+    "lpm/NoisyMaze-v0": maze_grid,
+    "lpm/LavaCrossing-v0": square_grid,
 }
 
 
@@ -162,9 +199,7 @@ def laid_out(config: RunConfig, visits: NDArray[Any]) -> NDArray[np.float64] | N
         return picture
     if config.env_id not in LAYOUTS:
         return None
-    grid: Any = load_experiment(LAYOUTS[config.env_id])
-    picture = grid.grid(visits.astype(np.float64))
-    return picture
+    return LAYOUTS[config.env_id](visits.astype(np.float64))
 
 
 def write_heat_map(path: Path, picture: NDArray[np.float64], title: str) -> None:

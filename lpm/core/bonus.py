@@ -12,11 +12,11 @@ from typing import Any, ClassVar, NoReturn, Self
 import torch
 from torch import Tensor, nn
 
-from lpm.core.defaults import undisturbed
-from lpm.core.group import ALONE, Group, Sharded
+from lpm.core.group import Sharded, current_group
 from lpm.core.spaces import Spaces
+from lpm.core.torch_state import default_torch_state
 from lpm.core.transitions import Transitions
-from lpm.state_tree import StateError, check_generator, check_optimizer
+from lpm.storage.state_tree import StateError, check_generator, check_optimizer
 
 
 class IntrinsicReward(nn.Module):
@@ -36,25 +36,27 @@ class IntrinsicReward(nn.Module):
 
     Config: ClassVar[type]
     """The frozen dataclass that configures the method."""
+    label: ClassVar[str] = ""
+    """The name in tables and legends; empty: the registered name."""
+    family: ClassVar[str] = "other"
+    """What it rewards: "novelty", "progress", "error", "disagreement", "recommended", "floor" or "other"."""
+    use: ClassVar[str] = ""
+    """One sentence: what the method is for."""
     reference: ClassVar[str] = ""
     """The publication the method comes from."""
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Named settings: fields of the config that differ from its defaults."""
     episodic: bool = False
     """Whether the method keeps a memory per environment; then blocks must have `num_envs` environments."""
-    formerly: ClassVar[tuple[str, ...]] = ()
-    """Names that the method was registered under before; they raise with the new one."""
-    moved: ClassVar[Mapping[str, str]] = {}
-    """Fields and variants that the method had before, to where they went: the end of an error message."""
     needs: ClassVar[tuple[str, ...]] = ()
     """Optional fields of `Transitions` that the method cannot do without: "reward", "policy"."""
     distributed: ClassVar[bool] = False
-    """Whether several processes can train the method together; to be said by each class for itself."""
+    """Whether several processes can train the method together; each class says so for itself; it is not inherited."""
 
     config: Any
     """An instance of `Config`."""
 
-    @undisturbed
+    @default_torch_state
     def __init__(
         self,
         spaces: Spaces,
@@ -63,9 +65,8 @@ class IntrinsicReward(nn.Module):
         num_envs: int = 1,
         rollout_steps: int = 128,
         seed: int = 0,
-        group: Group = ALONE,
     ) -> None:
-        """In a `group` of several processes `num_envs` are those of this one, and all four verbs are collective."""
+        """Of several processes (`lpm.core.group.using`) each has its `num_envs`, and calls the four verbs together."""
         super().__init__()
         if not isinstance(spaces, Spaces):
             raise ValueError(f"spaces: expected lpm.Spaces, got {type(spaces).__name__}; see Spaces.of(env)")
@@ -79,26 +80,21 @@ class IntrinsicReward(nn.Module):
         self.spaces = spaces
         self.num_envs = int(num_envs)
         self.rollout_steps = int(rollout_steps)
-        self.group = group
+        self.group = current_group()
         self.generator = torch.Generator("cpu").manual_seed(int(seed))
         self._optimizers: dict[str, torch.optim.Optimizer] = {}
         self.config = config
         self._build()
 
-    @classmethod
-    def upgrade(cls, name: str, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Name and settings that an older version stored (all fields, or some and a "variant"), in today's words."""
-        return name, dict(fields)
-
     # ---- the four verbs -----------------------------------------------------------------------------------
-    @undisturbed
+    @default_torch_state
     @torch.no_grad()
     def score(self, batch: Transitions) -> Tensor:
         """The raw bonus of every transition, (T, N). Pure: no gradient, no state change, deterministic."""
         batch = self._checked(batch)
         return self._masked(batch, self._score(batch)) if batch.valid.numel() else batch.valid.float()
 
-    @undisturbed
+    @default_torch_state
     @torch.no_grad()
     def observe(self, batch: Transitions) -> None:
         """Take the transitions into queues, memories and statistics. Once per transition, in time order."""
@@ -106,14 +102,14 @@ class IntrinsicReward(nn.Module):
         if batch.valid.numel():
             self._observe(batch)
 
-    @undisturbed
+    @default_torch_state
     @torch.no_grad()
     def step(self, batch: Transitions) -> Tensor:
         """`score` and `observe` in one pass: what trainers call."""
         batch = self._checked(batch)
         return self._masked(batch, self._step(batch)) if batch.valid.numel() else batch.valid.float()
 
-    @undisturbed
+    @default_torch_state
     @torch.enable_grad()
     def update(self, generator: torch.Generator | None = None) -> dict[str, Tensor]:
         """Learn from what was observed. Minibatches are drawn from `generator`, or else the bonus's own.
@@ -176,13 +172,13 @@ class IntrinsicReward(nn.Module):
             optimizer.load_state_dict(copy.deepcopy(state["optimizers"][name]))
         self.generator.set_state(state["generator"].cpu())
 
-    @undisturbed
+    @default_torch_state
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Continue from a `state_dict` of the same bonus with the same settings; another one is refused untouched."""
         self.check_state(state_dict, strict)
         return super().load_state_dict(state_dict, strict, assign)
 
-    @undisturbed
+    @default_torch_state
     def check_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Raise what `load_state_dict` would, and load nothing: for those with other parts to load beside the bonus."""
         given: Any = state
@@ -214,7 +210,7 @@ class IntrinsicReward(nn.Module):
             self._check_extra(own, given)
 
     def _check_extra(self, own: dict[str, Any], given: Any) -> None:
-        """Whatever `set_extra_state` would stumble over, before anything has changed."""
+        """Whatever `set_extra_state` would fail on, before anything has changed."""
         if not isinstance(given, dict) or not {"optimizers", "generator"} & own.keys() <= given.keys():
             self._refuse("without optimisers or generator")
         expected, came = own.get("optimizers", {}), given.get("optimizers", {})

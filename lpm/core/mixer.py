@@ -1,4 +1,4 @@
-"""From raw bonuses to what the agent learns from: weight, normalisation, clip."""
+"""From the task's reward and a raw bonus to what the agent learns from, both on one scale."""
 
 from __future__ import annotations
 
@@ -7,53 +7,65 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from lpm.core.group import ALONE, Group
-from lpm.core.settings import Schedule, expect, expect_choice, expect_schedule
-from lpm.suggest import moved
+from lpm.core.scale import KEPT, ReturnScale, RunningDeviation
+from lpm.core.settings import expect, expect_choice
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 Rewards = TypeVar("Rewards", Floats, Tensor)
 
+CLIP = 10.0
+"""Bound on a reward that is on the common scale: the first reward of a sparse task, a glitch of the bonus."""
+BONUS_QUANTILE = 0.9
+"""Of all segments so far: a bonus that fades as everything becomes known stays small."""
+TASK_QUANTILE, TASK_SEGMENTS = 0.5, 128
+"""Of the latest segments with a reward: the scale follows a task whose rewards grow or shrink."""
 
-# only an agent with value functions of its own can follow these
-@moved(
-    heads="value_heads of lpm.agents.PPOConfig or A2CConfig",
-    episodic="episodic_bonus of lpm.agents.PPOConfig or A2CConfig",
-)
+
 @dataclass(frozen=True)
 class MixerConfig:
-    """How extrinsic and intrinsic rewards are combined."""
+    """How the task's reward and the bonus are combined."""
 
-    weight: float = 1.0
-    """β, what the (normalised, clipped) bonus is multiplied by. 0 trains exactly as without a bonus."""
-    schedule: Schedule = "constant"
-    """How the weight moves to `final_weight` over the run."""
-    final_weight: float = 0.0
-    """The weight at the end of the run, unless the schedule is "constant"."""
+    weight: float = 0.3
+    """β: how much the bonus counts beside the task's reward. 0 trains exactly as without a bonus."""
+    scale: Literal["unit", "task", "bonus", "none"] = "unit"
+    """The common scale of both rewards. "unit": each is divided by the deviation of its own discounted return, so β has
+    no unit. "task": only the bonus is divided, and multiplied by the task's deviation, so that a learner of another
+    library sees its own reward unchanged. "bonus": only the bonus is divided, by its deviation over the whole run (RND,
+    Burda et al. 2019); β has the unit of the task's reward. "none": as they come (the LPM paper)."""
     extrinsic_weight: float = 1.0
     """What the environment's reward is multiplied by; 0 trains on the bonus alone."""
-    normalise: Literal["return_std", "none"] = "return_std"
-    """"return_std" divides the bonus by the running standard deviation of its discounted return, filtered along time
-    (RND, Burda et al. 2019); no mean is subtracted, so signs stay. The LPM paper: "none"."""
     gamma: float = 0.99
-    """Discount of the bonus: in the filter, and in its own advantages where it has a value head of its own."""
+    """Discount of the bonus: in its deviation, and in its advantages where it has a value head of its own."""
     clip: float | None = None
-    """Bound on the absolute value of the bonus after normalisation, before the weight."""
+    """Bound on the absolute value of the divided bonus, before the weight. None: 10 if the scale is "unit" or "task",
+    none otherwise."""
     clip_task: float | None = None
-    """Bound on the absolute value of the environment's reward, before its weight; returns are reported unclipped.
-    Atari as in Mnih et al. (2015): 1. The LPM release: none."""
+    """Bound on the absolute value of the environment's own reward. Atari as in Mnih et al. (2015): 1. With the scale
+    "unit" the divided reward is bounded by 10 besides. Returns are reported unclipped."""
 
     def __post_init__(self) -> None:
-        expect_schedule(self, "schedule", "weight", "final_weight")
-        expect_choice(self, "normalise", "return_std", "none")
+        for name in ("weight", "extrinsic_weight"):
+            value = getattr(self, name)
+            expect(self, name, 0 <= value < math.inf, "a finite number of at least 0")
+        expect_choice(self, "scale", "unit", "task", "bonus", "none")
         expect(self, "gamma", 0.0 <= self.gamma <= 1.0, "a number in [0, 1]")
         expect(self, "clip", self.clip is None or self.clip > 0, "a number above 0 or None")
         expect(self, "clip_task", self.clip_task is None or self.clip_task > 0, "a number above 0 or None")
+
+    @classmethod
+    def of_bonus(cls, weight: float = 1.0, **more: Any) -> MixerConfig:
+        """The bonus divided by its own deviation, the task as it comes: what most published work on bonuses does."""
+        return cls(weight=weight, scale="bonus", **more)
+
+    @property
+    def common(self) -> bool:
+        """Whether both rewards are on one scale."""
+        return self.scale in ("unit", "task")
 
 
 @dataclass(frozen=True)
@@ -64,8 +76,6 @@ class Mixed:
     """The weighted reward of the environment."""
     bonus: Floats
     """The weighted bonus."""
-    weight: float
-    """What the bonus was multiplied by."""
 
     @property
     def total(self) -> Floats:
@@ -73,121 +83,92 @@ class Mixed:
         return self.task + self.bonus
 
 
-def scheduled(schedule: Schedule, start: float, end: float, progress: float) -> float:
-    """A value on its way from `start` to `end`, at a `progress` between 0 and 1.
-
-    >>> [scheduled("linear", 1.0, 0.0, p) for p in (0.0, 0.25, 1.0)]
-    [1.0, 0.75, 0.0]
-    """
-    progress = min(max(progress, 0.0), 1.0)
-    if schedule == "constant":
-        return start
-    if schedule == "exponential":
-        return start * math.pow(end / start, progress)
-    if schedule == "cosine":
-        progress = 0.5 - 0.5 * math.cos(math.pi * progress)
-    return start + (end - start) * progress
-
-
-def discounted_filter(
-    rewards: NDArray[Any], carry: NDArray[np.float64], gamma: float, valid: Mask | None = None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """R_t = γ R_{t-1} + r_t along time in each environment, from the `carry` (N,) of the block before.
-
-    Never reset at the end of an episode; steps that are not valid leave R as it was. Returns R (T, N) and the new
-    carry.
-
-    >>> filtered, _ = discounted_filter(np.array([[1.0], [1.0], [1.0], [0.0], [0.0]]), np.zeros(1), 0.99)
-    >>> [round(float(x), 6) for x in filtered[:, 0]]
-    [1.0, 1.99, 2.9701, 2.940399, 2.910995]
-    """
-    filtered = np.empty(rewards.shape, dtype=np.float64)
-    carry = carry.copy()
-    for t, reward in enumerate(rewards):
-        moved = gamma * carry + reward
-        carry = moved if valid is None else np.where(valid[t], moved, carry)
-        filtered[t] = carry
-    return filtered, carry
-
-
 class RewardMixer:
-    """Weights, normalises and clips the bonus; its whole state is in `state_dict`."""
+    """Brings both rewards to one scale and weighs them; its whole state is in `state_dict`."""
 
     def __init__(self, config: MixerConfig, num_envs: int, group: Group = ALONE) -> None:
         """In a `group` of several processes `num_envs` are those of this one, and `mix` is collective."""
-        self.config, self.group = config, group
-        self._carry = np.zeros(num_envs)
-        self._count = 0.0
-        self._mean = 0.0
-        self._squares = 0.0  # sum of squared distances from the mean
+        self.config, self.num_envs, gamma = config, num_envs, config.gamma
+        assert TASK_SEGMENTS <= KEPT
+        self.task_scale = ReturnScale(num_envs, gamma, quantile=TASK_QUANTILE, recent=TASK_SEGMENTS, group=group)
+        self.bonus_scale: ReturnScale | RunningDeviation = (
+            ReturnScale(num_envs, gamma, quantile=BONUS_QUANTILE, group=group)
+            if config.common
+            else RunningDeviation(num_envs, gamma, group)
+        )
 
-    @property
-    def std(self) -> float:
-        """Running standard deviation of the discounted return; 1 while it has not varied."""
-        variance = self._squares / self._count if self._count else 0.0
-        return math.sqrt(variance) if variance > 1e-16 else 1.0
-
-    def mix(self, extrinsic: Floats, intrinsic: Floats, valid: Mask, progress: float) -> Mixed:
-        """One (T, N) block, once and in time order; `progress` is the share of the run that is done."""
-        bonus = np.where(valid, intrinsic, np.float32(0))
-        if self.config.normalise == "return_std":
-            self._observe(bonus, valid)
-            bonus = bonus / np.float32(self.std)
-        if self.config.clip is not None:
-            bonus = bonus.clip(-self.config.clip, self.config.clip)
-        weight = self.weight(progress)
-        return Mixed(self.task(extrinsic), np.float32(weight) * bonus, weight)
+    def mix(self, task: NDArray[Any], bonus: Floats, valid: Mask) -> Mixed:
+        """One (T, N) block of both rewards, once and in time order."""
+        self.check("task", task)
+        self.check("bonus", bonus)
+        bonus = np.where(valid, bonus, np.float32(0))
+        if self.config.common:
+            self.task_scale.observe(self._clipped(task), valid)
+        if self.config.scale != "none":
+            self.bonus_scale.observe(bonus, valid)
+        return Mixed(self.task(task), self.bonus(bonus))
 
     def task(self, reward: Rewards) -> Rewards:
-        """The environment's reward, clipped and weighted."""
+        """The environment's reward as the learner sees it, by the scale as it is now."""
+        reward = self._clipped(reward)
+        if self.config.scale == "unit":
+            reward = (reward / self.task_scale.value).clip(-CLIP, CLIP)
+        return self.config.extrinsic_weight * reward
+
+    def bonus(self, raw: Rewards) -> Rewards:
+        """A raw bonus as the learner sees it, by the scale as it is now."""
+        config = self.config
+        bonus = raw if config.scale == "none" else raw / self.bonus_scale.value
+        bound = CLIP if config.clip is None and config.common else config.clip
+        if bound is not None:
+            bonus = bonus.clip(-bound, bound)
+        if config.scale == "task":
+            bonus = bonus * self.task_scale.value
+        return config.weight * bonus
+
+    def _clipped(self, task: Rewards) -> Rewards:
         bound = self.config.clip_task
-        clipped = reward if bound is None else reward.clip(-bound, bound)
-        return self.config.extrinsic_weight * clipped  # type: ignore[return-value]
+        return task if bound is None else task.clip(-bound, bound)
 
-    def replay(self, raw: Tensor, progress: float) -> Tensor:
-        """The same for bonuses of transitions that were mixed before: the statistics stay as they are."""
-        bonus = raw / self.std if self.config.normalise == "return_std" else raw
-        if self.config.clip is not None:
-            bonus = bonus.clamp(-self.config.clip, self.config.clip)
-        return bonus * self.weight(progress)
+    def check(self, name: str, rewards: NDArray[Any]) -> None:
+        """Refuse a block of rewards of another shape, or with values that are no finite numbers."""
+        if rewards.ndim != 2 or rewards.shape[1] != self.num_envs:
+            raise ValueError(f"{name}: expected rewards (T, {self.num_envs}), got shape {rewards.shape}")
+        fits = np.abs(rewards) <= np.finfo(np.float32).max
+        if not fits.all():
+            raise ValueError(f"{name}: expected finite rewards of single precision, got {rewards[~fits][0]}")
 
-    def weight(self, progress: float) -> float:
-        """What the bonus is multiplied by when this share of the run is done."""
-        c = self.config
-        return scheduled(c.schedule, c.weight, c.final_weight, progress)
+    @property
+    def share(self) -> float:
+        """The bonus's share in the deviation of the return that is learnt from, in the latest segment."""
+        config = self.config
+        if not isinstance(self.bonus_scale, ReturnScale):
+            return math.nan
+        bonus = config.weight * self.bonus_scale.latest / self.bonus_scale.value
+        task = config.extrinsic_weight * self.task_scale.latest / self.task_scale.value
+        return bonus / (bonus + task) if bonus + task > 0 else 0.0
 
-    def _observe(self, bonus: Floats, valid: Mask) -> None:
-        filtered, self._carry = discounted_filter(bonus, self._carry, self.config.gamma, valid)
-        seen = filtered[valid]
-        if self.group.alone:
-            self._take(seen.size, seen.mean() if seen.size else 0.0, seen.var() if seen.size else 0.0)
-            return
-        count, mean = (
-            float(x) for x in self.group.sum(*torch.tensor([[seen.size], [seen.sum()]], dtype=torch.float64))
-        )
-        mean /= max(count, 1.0)
-        (squares,) = self.group.sum(torch.tensor([((seen - mean) ** 2).sum()], dtype=torch.float64))
-        self._take(count, mean, float(squares) / max(count, 1.0))
-
-    def _take(self, count: float, mean: float, variance: float) -> None:
-        """So many new returns, with their mean and variance, into the running ones."""
-        if not count:
-            return
-        total, shift = self._count + count, mean - self._mean
-        self._squares += variance * count + shift**2 * self._count * count / total
-        self._mean += shift * count / total
-        self._count = total
+    def metrics(self) -> dict[str, float]:
+        """What there is to log: both scales, and the bonus's share in what is learnt from."""
+        if not self.config.common:
+            return {}
+        return {"task_scale": self.task_scale.value, "bonus_scale": self.bonus_scale.value, "share": self.share}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Filter and statistics."""
-        moments = torch.tensor([self._count, self._mean, self._squares], dtype=torch.float64)
-        return {"carry": torch.from_numpy(self._carry.copy()), "moments": moments}
+        """Both scales."""
+        scales = {"task": self.task_scale.state_dict(), "bonus": self.bonus_scale.state_dict()}
+        return {f"{name}.{key}": value for name, state in scales.items() for key, value in state.items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore what `state_dict` saved."""
-        if state["carry"].shape != self._carry.shape:
-            raise ValueError(
-                f"RewardMixer: expected a state of {len(self._carry)} environments, got {len(state['carry'])}"
-            )
-        self._carry = state["carry"].numpy().copy()
-        self._count, self._mean, self._squares = state["moments"].tolist()
+        came = len(state["task.rows"])
+        if came != self.num_envs:
+            raise ValueError(f"RewardMixer: expected a state of {self.num_envs} environments, got {came}")
+        for name, scale in (("task", self.task_scale), ("bonus", self.bonus_scale)):
+            part = {key.removeprefix(f"{name}."): value for key, value in state.items() if key.startswith(f"{name}.")}
+            scale.load_state_dict(part)
+
+    @staticmethod
+    def rows_of(state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The parts of a state that have an entry per environment."""
+        return {key: value for key, value in state.items() if key.endswith(".rows")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -12,18 +12,12 @@ from typing import Any, TypeVar
 import torch
 
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.group import ALONE, Group
-from lpm.core.hints import check_types
+from lpm.core.group import current_group
+from lpm.core.settings import check_types
 from lpm.core.spaces import Spaces
-from lpm.suggest import suggest
+from lpm.utils.suggest import suggest
 
 GROUP = "lpm.bonuses"
-
-RETIRED = {
-    "random": "random actions are a policy; use `lpm train --policy uniform`, RunConfig(policy='uniform') or "
-    "PPO(..., policy='uniform')",
-}
-"""Names that were bonuses once, and what to use instead."""
 
 B = TypeVar("B", bound=type[IntrinsicReward])
 
@@ -38,13 +32,15 @@ class Entry:
     """The class."""
     defaults: dict[str, Any] = field(default_factory=dict)
     """Config fields that this name sets differently from the class."""
+    label: str = ""
+    """The name in tables and legends."""
 
 
 _ENTRIES: dict[str, Entry] = {}
 
 
-def register(name: str, **defaults: Any) -> Callable[[B], B]:
-    """Class decorator: make a bonus available as `make(name, ...)`, with config defaults of its own if given.
+def register(name: str, *, label: str | None = None, **defaults: Any) -> Callable[[B], B]:
+    """Class decorator: make a bonus available as `make(name, ...)`, perhaps with its own label and config defaults.
 
     Packages that should be found without being imported declare an entry point instead, in `pyproject.toml`:
 
@@ -61,7 +57,7 @@ def register(name: str, **defaults: Any) -> Callable[[B], B]:
         # the same class again is fine: modules are reloaded, notebook cells run twice
         if known is not None and _address(known.bonus) != _address(bonus):
             raise ValueError(f"register({name!r}) for {_address(bonus)}: the name is taken by {_address(known.bonus)}")
-        _ENTRIES[name] = Entry(name, bonus, defaults)
+        _ENTRIES[name] = Entry(name, bonus, defaults, label or vars(bonus).get("label") or name)
         return bonus
 
     return decorate
@@ -84,20 +80,9 @@ def lookup(name: str) -> Entry:
                 register(name)(bonus)
     if name not in _ENTRIES and ":" in name:
         register(name)(_load(EntryPoint(name, name, GROUP)))
-    if name not in _ENTRIES and name in RETIRED:
-        raise ValueError(f"{name!r} is no bonus any more: {RETIRED[name]}")
     if name not in _ENTRIES:
-        renamed = [entry.name for entry in _ENTRIES.values() if name in entry.bonus.formerly]
-        hint = f": it is {renamed[0]!r} now" if renamed else suggest(name, names())
-        raise ValueError(f"unknown bonus {name!r}{hint}")
+        raise ValueError(f"unknown bonus {name!r}{suggest(name, names())}")
     return _ENTRIES[name]
-
-
-def upgrade(name: str, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Name and settings of a bonus that an older version stored, in today's words; unknown names stay as they are."""
-    _load_builtins()
-    name = next((entry.name for entry in _ENTRIES.values() if name in entry.bonus.formerly), name)
-    return _ENTRIES[name].bonus.upgrade(name, fields) if name in _ENTRIES else (name, dict(fields))
 
 
 def configure(name: str, variant: str | None = None, **fields: Any) -> Any:
@@ -106,13 +91,12 @@ def configure(name: str, variant: str | None = None, **fields: Any) -> Any:
     settings = dict(entry.defaults)
     if variant is not None:
         if variant not in entry.bonus.variants:
-            hint = _hint(variant, entry.bonus.variants, entry.bonus.moved)
-            raise ValueError(f"unknown variant {variant!r} of {name!r}{hint}")
+            raise ValueError(f"unknown variant {variant!r} of {name!r}{suggest(variant, entry.bonus.variants)}")
         settings.update(entry.bonus.variants[variant])
     known = [f.name for f in dataclasses.fields(entry.bonus.Config)]
     for given in fields:
         if given not in known:
-            raise ValueError(f"{name!r} has no field {given!r}{_hint(given, known, entry.bonus.moved)}")
+            raise ValueError(f"{name!r} has no field {given!r}{suggest(given, known)}")
     check_types(entry.bonus.Config, fields)
     settings.update(fields)
     return entry.bonus.Config(**settings)
@@ -127,13 +111,11 @@ def make(
     seed: int = 0,
     device: str | torch.device = "cpu",
     variant: str | None = None,
-    group: Group = ALONE,
     **fields: Any,
 ) -> IntrinsicReward:
     """Build a bonus.
 
-    `num_envs` and `rollout_steps` size what is kept between two updates; `fields` are those of its config. In a
-    `group` of several processes `num_envs` are those of this one.
+    `num_envs` and `rollout_steps` size what is kept between two updates; `fields` are those of its config.
 
     >>> from gymnasium.spaces import Box, Discrete
     >>> bonus = make("lpm", Spaces(Box(-1, 1, (4,)), Discrete(2)), num_envs=8, rollout_steps=64)
@@ -143,12 +125,10 @@ def make(
     entry = lookup(name)
     config = configure(name, variant, **fields)
     build: Any = entry.bonus
-    # other people's classes need not know of groups
-    more = {} if group.alone else {"group": group}
-    if more and not can_be_distributed(name):
+    if not (current_group().alone or can_be_distributed(name)):
         known = ", ".join(filter(can_be_distributed, names()))
         raise ValueError(f"bonus {name!r} cannot be trained by several processes yet: expected one of {known}")
-    bonus: IntrinsicReward = build(spaces, config, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed, **more)
+    bonus: IntrinsicReward = build(spaces, config, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
     return bonus.to(resolve_device(device))
 
 
@@ -189,7 +169,3 @@ def _load(point: EntryPoint) -> Any:
 def _load_builtins() -> None:
     # by name, not by import statement: core knows that bonuses exist, not what they are
     import_module("lpm.bonuses")
-
-
-def _hint(word: str, known: Iterable[str], moved: Mapping[str, str]) -> str:
-    return f": {moved[word]}" if word in moved else suggest(word, known)

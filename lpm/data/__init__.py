@@ -10,7 +10,7 @@ overrides its place), the public addresses, and last a small stand-in from a Pyt
 What was used is printed once to stderr and kept in ``ImageSet.source``. Nothing is fetched at import.
 """
 
-from lpm.data.files import read_idx
+from lpm.data.download import read_idx
 from lpm.data.images import DataError, ImageSet, Split, quiet
 from lpm.data.sets import CIFAR10_NAMES, cifar10, mnist
 

@@ -70,5 +70,5 @@ def announce(name: str, message: str) -> None:
 
 
 def quiet() -> None:
-    """Say nothing more in this process: for workers whose parent has said what is used."""
+    """No more messages in this process: for workers whose parent has printed what is used."""
     _announced.update(("MNIST", "CIFAR-10"))

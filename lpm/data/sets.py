@@ -15,9 +15,17 @@ from typing import get_args
 
 import numpy as np
 
-from lpm.data.files import Unreachable, cache_folder, data_folder, download, missing_package, parse_idx, read_verified
+from lpm.data.download import (
+    Unreachable,
+    cache_folder,
+    data_folder,
+    download,
+    missing_package,
+    parse_idx,
+    read_verified,
+)
 from lpm.data.images import Bytes, DataError, ImageSet, Split, announce, part
-from lpm.files import write_atomic
+from lpm.storage.files import write_atomic
 
 CIFAR10_NAMES = (
     *("airplane", "automobile", "bird", "cat", "deer"),

@@ -10,6 +10,10 @@ from __future__ import annotations
 
 from gymnasium.envs.registration import register
 
+from lpm.envs.minigrid import MiniGridObservation, MiniGridVector
+
+__all__ = ["MiniGridObservation", "MiniGridVector"]
+
 # Strings: a simulation and the packages it needs are imported only when an environment is made.
 _ENTRY_POINTS = {
     "MountainCar": ("lpm.envs.mountain_car:MountainCar", "lpm.envs.mountain_car:MountainCarVector"),
@@ -22,3 +26,8 @@ _ENTRY_POINTS = {
 
 for _name, (_single, _vector) in _ENTRY_POINTS.items():
     register(id=f"lpm/{_name}-v0", entry_point=_single, vector_entry_point=_vector)
+register(
+    id="lpm/MultiRoomNoisyTV-N7-S4-v0",
+    entry_point="lpm.envs.multiroom_tv:MultiRoomNoisyTV",
+    kwargs={"minNumRooms": 7, "maxNumRooms": 7, "maxRoomSize": 4},
+)

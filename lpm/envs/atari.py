@@ -90,6 +90,7 @@ class AtariNativeVector(VectorEnv[Array, Array, Array]):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
         size: int = SIZE,
+        repeat_action_probability: float = 0.0,
     ) -> None:
         ale = import_ale()
         rom_path(game)
@@ -113,7 +114,7 @@ class AtariNativeVector(VectorEnv[Array, Array, Array]):
             num_envs,
             num_threads=num_threads,
             max_num_frames_per_episode=max_episode_frames or default_max_frames(self.game),
-            repeat_action_probability=0.0,
+            repeat_action_probability=repeat_action_probability,
             autoreset_mode=native_mode,
             img_height=size,
             img_width=size,

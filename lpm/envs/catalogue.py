@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 import lpm.envs  # noqa: F401  (registers the ids)
 from lpm.envs.drawing import enlarge, frame, strip
 from lpm.envs.rooms import FAMILIES, WATCH
-from lpm.files import png_bytes, write_atomic
-from lpm.versions import pip_install
+from lpm.storage.files import png_bytes, write_atomic
+from lpm.utils.versions import pip_install
 
 _NOISE_BORDER, _PLAIN_BORDER = (210, 40, 40), (200, 200, 200)
 
@@ -54,7 +54,7 @@ class EnvEntry:
 
 def list_envs() -> tuple[EnvEntry, ...]:
     """Every environment in every condition."""
-    return (*_mountain_cars(), *_mazes(), *_games(), _lava(), *_rooms())
+    return (*_mountain_cars(), *_mazes(), *_games(), _lava(), _noisy_tv(), *_rooms())
 
 
 def find_env(name: str) -> EnvEntry:
@@ -173,6 +173,19 @@ def _lava() -> EnvEntry:
         {},
         "MiniGrid LavaCrossing S9N1, 7x7 view, no noise",
         (ahead, ahead, right, ahead),
+    )
+
+
+def _noisy_tv() -> EnvEntry:
+    right, ahead, drop = (1,), (2,), (4,)
+    return EnvEntry(
+        "multiroom_tv",
+        "lpm/MultiRoomNoisyTV-N7-S4-v0",
+        {},
+        "MiniGrid MultiRoom N7-S4 with a ball whose colour `drop` draws anew (RIDE's noisy TV)",
+        (right, drop, drop, ahead),
+        ("minigrid",),
+        "minigrid",
     )
 
 

@@ -10,13 +10,15 @@ from typing import Any, Literal
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.spaces import Box, Dict, Graph, Sequence, Space, Text
+from gymnasium.spaces import Box, Dict, Graph, Sequence, Space, Text, flatdim
 
-from lpm.versions import pip_install
+from lpm.envs.atari import AtariNativeVector
+from lpm.envs.minigrid import MiniGridVector, View, grid_class
+from lpm.utils.versions import pip_install
 
 Wrap = Literal["auto", "flatten", "image", "none"]
-"""auto: only what cannot be read otherwise; flatten: one vector, one-hot for discrete values; image: the picture of a
-dictionary alone; none: as it is."""
+"""auto: only what cannot be read otherwise, MiniGrid's codes one-hot, ALE's games preprocessed; flatten: one vector,
+one-hot for discrete values; image: the picture of a dictionary alone; none: as it is."""
 WRAPS: tuple[Wrap, ...] = ("auto", "flatten", "image", "none")
 
 # Start of an id -> module that registers it, and our extra that brings it. Gymnasium has loaded no plug-ins since 1.0.
@@ -86,7 +88,20 @@ def wrappers_for(space: Space[Any], wrap: Wrap) -> tuple[Wrapper, ...]:
         return (partial(_only, key=pictures[0]),)
     if isinstance(space, (Graph, Sequence, Text)):
         raise ValueError(f"observations of {space} have no fixed size: no wrapper makes them one array")
+    if isinstance(space, Dict):
+        numbers = [key for key, part in space.items() if _has_fixed_size(part)]
+        if numbers and len(numbers) < len(space):
+            drop = partial(gymnasium.wrappers.FilterObservation, filter_keys=numbers)
+            return (drop, gymnasium.wrappers.FlattenObservation)
     return (gymnasium.wrappers.FlattenObservation,)
+
+
+def _has_fixed_size(space: Space[Any]) -> bool:
+    try:
+        flatdim(space)
+    except (NotImplementedError, ValueError):  # texts, graphs, spaces of somebody's own
+        return False
+    return not isinstance(space, Text)
 
 
 def _is_picture(space: Space[Any]) -> bool:
@@ -103,10 +118,54 @@ def make_readable(
     env_id: str, num_envs: int, wrap: Wrap = "auto", **arguments: Any
 ) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
     """`gymnasium.make_vec`, wrapped as far as `wrap` says."""
+    spec = find_spec(env_id)
+    if _is_grid(spec, wrap):
+        return MiniGridVector(spec.id, num_envs, _GRID_VIEWS[wrap], **arguments)
+    if _is_game(spec, wrap):
+        return _make_game(spec, num_envs, arguments)
+    if spec.id.startswith("ALE/"):
+        arguments = {"vectorization_mode": "sync", **arguments}  # ale-py's own batch is preprocessed
     envs = gymnasium.make_vec(env_id, num_envs=num_envs, **arguments)
     wrappers = wrappers_for(envs.single_observation_space, wrap)
     if not wrappers:
         return envs
     envs.close()
     # environments one by one: a vector environment of somebody's own takes no wrappers
-    return gymnasium.make_vec(env_id, num_envs=num_envs, vectorization_mode="sync", wrappers=wrappers, **arguments)
+    arguments = {**arguments, "vectorization_mode": "sync"}
+    return gymnasium.make_vec(env_id, num_envs=num_envs, wrappers=wrappers, **arguments)
+
+
+def reading_note(env_id: str, wrap: Wrap) -> str:
+    """One line on what an agent sees of MiniGrid and ALE environments; empty for others."""
+    spec = find_spec(env_id)
+    if _is_grid(spec, wrap):
+        seen = {"auto": "codes one-hot, with the direction", "flatten": "codes as numbers, with the direction"}
+        return f"Observations: {seen.get(wrap, 'codes as a picture, without the direction')}; the mission is left out."
+    if _is_game(spec, wrap):
+        sticky = spec.kwargs.get("repeat_action_probability", 0.0)
+        return (
+            "Observations: 84x84 gray, 4 frames repeated and 4 stacked; up to 30 no-ops at the start, sticky actions "
+            f"{sticky:g}. --wrap none leaves the game as it is."
+        )
+    return ""
+
+
+_GRID_VIEWS: Mapping[str, View] = {"auto": "onehot", "flatten": "flat", "image": "image"}
+
+
+def _is_grid(spec: EnvSpec, wrap: Wrap) -> bool:
+    return wrap in _GRID_VIEWS and grid_class(spec) is not None
+
+
+def _is_game(spec: EnvSpec, wrap: Wrap) -> bool:
+    return wrap == "auto" and spec.id.startswith("ALE/") and spec.kwargs.get("obs_type") != "ram"
+
+
+def _make_game(spec: EnvSpec, num_envs: int, arguments: dict[str, Any]) -> AtariNativeVector:
+    sticky = spec.kwargs.get("repeat_action_probability", 0.0)
+    idle = 2 if arguments.get("noise") else 0
+    settings = {"repeat_action_probability": sticky, "idle_actions": idle, **arguments}
+    try:
+        return AtariNativeVector(num_envs, spec.kwargs["game"], **settings)
+    except TypeError as error:
+        raise ValueError(f"{spec.id}: {error}; with --wrap none the settings are those of ale-py") from error

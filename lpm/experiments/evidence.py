@@ -128,6 +128,8 @@ class Evidence:
     """Condition to label."""
     metrics: Mapping[str, str]
     """Metric to label, the main one first."""
+    families: Mapping[str, str] = field(default_factory=dict)
+    """Method to the family that its bonus's class names, for methods that the report does not know by name."""
     step_label: str = "environment steps"
     """Of the curves' x axis."""
     scores: tuple[Score, ...] = ()
@@ -142,6 +144,8 @@ class Evidence:
     """Metrics of which less is better; a claim's `better` then means lower."""
     unranked: tuple[str, ...] = ()
     """Metrics of which neither more nor less is better, as the size of a bonus: nobody is the best."""
+    not_ranked: str = ""
+    """Why it does not say how well a method explores, in words; empty if it does."""
     unfinished: str = ""
     """What of the scale's runs is missing, in words; empty if none is."""
     seconds: Mapping[str, float] = field(default_factory=dict)

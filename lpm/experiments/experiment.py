@@ -5,29 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
 from statistics import median
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from lpm.agents.agent import PolicyKind
+from lpm.experiments import papers
 from lpm.experiments.evidence import Claim, Evidence
-from lpm.suggest import suggest
 from lpm.sweeps import Job, Result, Tick
+from lpm.utils.suggest import suggest
 
-# Name on the command line -> module; each module has an EXPERIMENT. Imported only when asked for.
-EXPERIMENTS: Mapping[str, str] = {
-    "mnist": "mnist",
-    "maze": "maze",
-    "mountain-car": "mountain_car",
-    "atari": "atari",
-    "montezuma": "montezuma",
-    "lava": "lava",
-    "overhead": "overhead",
-    "ablation": "ablation",
-    "lgn-parts": "lgn_parts",
-    "lgn-features": "lgn_features",
-}
+if TYPE_CHECKING:
+    from lpm.agents.agent import PolicyKind
 
 
 @dataclass(frozen=True)
@@ -82,6 +70,8 @@ class Experiment:
     """Metrics of which less is better."""
     unranked: tuple[str, ...] = ()
     """Metrics of which neither more nor less is better."""
+    not_ranked: str = ""
+    """Why the experiment does not say how well a method explores, in words; empty if it does."""
 
     # ---- what a subclass says -----------------------------------------------------------------------------
     @property
@@ -199,6 +189,7 @@ class Experiment:
                 "versions": results[0]["versions"],
                 "lower_is_better": self.lower_is_better,
                 "unranked": self.unranked,
+                "not_ranked": self.not_ranked,
                 "unfinished": self.unfinished(results),
                 "seconds": _median_seconds(results),
                 "warnings": (*unknown_runs(results, self), *divergences(results)),
@@ -221,10 +212,16 @@ def _median_seconds(results: Sequence[Result]) -> dict[str, float]:
 
 
 def load_experiment(name: str) -> Experiment:
-    """An experiment by name."""
-    if name not in EXPERIMENTS:
-        raise ValueError(f"unknown experiment {name!r}{suggest(name, EXPERIMENTS)}")
-    experiment: Experiment = import_module(f"lpm.experiments.{EXPERIMENTS[name]}").EXPERIMENT
+    """An experiment of an installed paper by name."""
+    found = papers.installed()
+    if name not in found.experiments:
+        hint = suggest(name, found.experiments)
+        raise ValueError("; ".join([f"unknown experiment {name!r}{hint}", *found.problems]))
+    try:
+        experiment: Experiment = papers.load(found.experiments[name])
+    except (ImportError, AttributeError) as problem:
+        where = found.experiments[name]
+        raise ValueError(f"experiment {name!r}: {where} cannot be loaded: {problem}") from problem
     return experiment
 
 

@@ -1,7 +1,4 @@
-"""The methods that experiments compare, with the labels of tables and legends.
-
-Every bonus has its library defaults, which come from its own paper: none was tuned on an experiment here.
-"""
+"""Methods as people write them: a bonus by name, with fields if wanted."""
 
 from __future__ import annotations
 
@@ -13,64 +10,28 @@ from typing import Any
 from lpm.experiments.experiment import Method
 from lpm.sweeps.fields import literal
 
-PAPER: dict[str, Method] = {
-    "lpm": Method("LPM", "lpm"),
-    "ensemble": Method("Ensemble", "ensemble"),
-    "rnd": Method("RND", "rnd"),
-    "ama": Method("AMA", "ama"),
-    "etd": Method("EDT (ETD)", "etd"),
-    "eme": Method("EME", "eme"),
-    "idf": Method("IDF", "idf"),
-    "icm": Method("ICM", "icm"),
-}
-"""The methods of the paper's experiments."""
-
-OURS: dict[str, Method] = {
-    "lgn": Method("LGN", "lgn"),
-}
-"""The bonus to use; drawn first."""
-
-ADDED: dict[str, Method] = {
-    "lpm-exp": Method("LPM (exp)", "lpm_release", {"form": "exp"}),
-    "lpm-slow": Method("LPM, slow copy", "lpm_slow"),
-    "lpm-anchored": Method("LPM, anchored g", "lpm_anchored"),
-    "curiosity_critic": Method("Curiosity-Critic", "curiosity_critic"),
-    "pointwise": Method("Pointwise progress", "pointwise"),
-    "forward_error": Method("Forward error", "forward_error"),
-    "ngu": Method("NGU", "ngu"),
+BASELINES: dict[str, Method] = {
     "none": Method("No bonus", "none"),
     "random": Method("Random actions", "none", policy="uniform"),
     "oracle": Method("Oracle count", "none", policy="oracle"),
 }
-"""What the paper does not have: the release's reward form, error models that start from f's prior, other
-learning-progress bonuses, the two floors, and the ceiling: counts of the environment's own cells."""
-
-RIVALS: dict[str, Method] = {
-    "gamma_progress": Method("γ-Progress", "gamma_progress"),
-    "lbs": Method("LBS", "lbs"),
-    "deir": Method("DEIR", "deir"),
-    "byol_hindsight": Method("BYOL-Hindsight", "byol_hindsight"),
-    "cig": Method("CIG", "cig"),
-}
-"""Other methods whose authors claim that noise does not fool them."""
-
-ALL: dict[str, Method] = {**OURS, **PAPER, **ADDED, **RIVALS}
+"""Two lower references, and the upper one: counts of the environment's own cells."""
 
 
-def parse_method(text: str, known: Mapping[str, Method] = ALL, **more: Any) -> Method:
+def parse_method(text: str, known: Mapping[str, Method] = BASELINES, **more: Any) -> Method:
     """A method as people write it: a known name, a registered bonus or another package's class, with fields if wanted.
 
     `more` are fields beside those in the text. Nothing is imported here: a name that no bonus has is refused by whoever
     builds it.
 
-    >>> parse_method("lpm-exp:lr=1e-3").fields
-    {'form': 'exp', 'lr': 0.001}
+    >>> parse_method("lpm:lr=1e-3").fields
+    {'lr': 0.001}
     >>> parse_method("my_package.bonuses:Mine:hidden=(64, 64),form=log").bonus
     'my_package.bonuses:Mine'
     """
     name, fields = _split(text)
     fields = {**fields, **more}
-    found = known.get(name) or ALL.get(name) or Method(name.rpartition(":")[2], name)
+    found = known.get(name) or BASELINES.get(name) or Method(name.rpartition(":")[2], name)
     if fields and found.policy != "learnt":
         raise ValueError(f"{text!r}: {name} has no bonus, and so no fields")
     words = ", ".join(f"{field}={value}" for field, value in fields.items())

@@ -1,4 +1,4 @@
-"""Pictures of environments for reports."""
+"""Pictures of environments and of their cells, for reports."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from numpy.typing import NDArray
 
 import lpm.envs  # noqa: F401  (registers our ids)
 from lpm.experiments.evidence import Frame
-from lpm.files import png_bytes
+from lpm.storage.files import png_bytes
 
 
 def rendered(env_id: str, cases: Mapping[str, Mapping[str, Any]], steps: int, seed: int = 0) -> tuple[Frame, ...]:
@@ -33,3 +34,22 @@ def rendered(env_id: str, cases: Mapping[str, Mapping[str, Any]], steps: int, se
         frames.append(Frame(caption, png_bytes(np.asarray(env.render(), dtype=np.uint8))))
         env.close()
     return tuple(frames)
+
+
+# ---- visits per cell as a picture: rows from the top, NaN where no agent can be ----------------------------------
+def mountain_car_grid(visits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Position to the right, velocity upwards."""
+    return visits.reshape(10, 10).T[::-1]
+
+
+def maze_grid(visits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """x to the right, z downwards: the maze from above."""
+    from lpm.envs.maze_geometry import GRID, maze_cells
+
+    return np.where(maze_cells(), visits.reshape(GRID), np.nan).T
+
+
+def square_grid(visits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A square floor from above, its cells numbered row by row."""
+    side = int(np.sqrt(len(visits)))
+    return visits.reshape(side, side)

@@ -5,23 +5,27 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lpm.agents.agent import Agent
-from lpm.core.errors import NonFiniteError
-from lpm.core.mixer import MixerConfig
-from lpm.core.registry import configure
 from lpm.experiments.evidence import Curve, Evidence, Frame, Heatmap, PaperNumber, Score
 from lpm.experiments.experiment import Experiment
-from lpm.runs import RunConfig, RunFolder, TrainOptions, read_metrics, train
-from lpm.runs.config import AgentConfig, Algorithm
-from lpm.runs.machine import run_versions
 from lpm.sweeps import Result, Tick
+
+if TYPE_CHECKING:  # a report must not load torch: what trains is imported where a run is described or done
+    from lpm.agents.agent import Agent
+    from lpm.runs import RunConfig
+    from lpm.runs.config import AgentConfig, Algorithm
+
+Settings = Mapping[str, Any]
+"""Fields of a config that differ from its defaults; "preset" names a set of them to start from."""
+PUBLISHED_MIXER: Settings = {"weight": 1.0, "scale": "bonus"}
+"""What published work on bonuses does, unless an experiment says otherwise: the bonus is divided by its own deviation,
+the task's reward is left as it is."""
 
 POINTS = 100  # of a curve
 CHECKPOINT_SECONDS = 120.0
@@ -51,8 +55,8 @@ class Scale:
     """Environment steps of one run."""
     seeds: int
     """Runs per method and condition."""
-    agent: AgentConfig
-    """The learner."""
+    agent: Settings
+    """Of the learner."""
     methods: tuple[str, ...]
     """What is run unless told otherwise."""
     conditions: tuple[str, ...] | None = None
@@ -61,17 +65,17 @@ class Scale:
     """Arguments of the environment beside the condition's."""
     bonus: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Bonus name to settings that this size gives to every method built on it, under the method's own."""
-    mixer: MixerConfig | None = None
+    mixer: Settings | None = None
     """How rewards are combined at this size; None: as in the experiment."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A variant of the environment, or of what is paid in it."""
+    """A variant of the environment, or of how rewards are combined in it."""
 
     label: str
     env: Mapping[str, Any] = field(default_factory=dict)
-    mixer: MixerConfig | None = None
+    mixer: Settings | None = None
     """How rewards are combined in this variant; None: as at this size."""
 
 
@@ -88,7 +92,8 @@ class TrainingExperiment(Experiment):
     sizes: Mapping[str, Scale]
     score: Scores
     """The scores of a run, from its curves and its visits per cell. Metrics of `RECORDED` get curves as well."""
-    mixer: MixerConfig = field(default_factory=MixerConfig)
+    mixer: Settings = field(default_factory=dict)
+    """How rewards are combined."""
     paper: Mapping[tuple[str, str, str], PaperNumber] = field(default_factory=dict)
     """(condition, metric, method) to the paper's number."""
     grid: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
@@ -107,8 +112,13 @@ class TrainingExperiment(Experiment):
 
     def describe(self, common: dict[str, Any], fields: Mapping[str, Any]) -> tuple[dict[str, Any], int, RunConfig]:
         """A training run; what may differ between the runs of one condition stands beside its config."""
+        from lpm.core.mixer import MixerConfig
+        from lpm.core.registry import configure
+        from lpm.runs import RunConfig
+
         size, chosen = self.sizes[common["scale"]], self.methods[common["method"]]
         variant = self.variants[common["condition"]]
+        mixer = next(mixer for mixer in (variant.mixer, size.mixer, self.mixer) if mixer is not None)
         config = RunConfig(
             self.env_id,
             algo=self.algo,
@@ -118,9 +128,9 @@ class TrainingExperiment(Experiment):
             seed=common["seed"],
             log_every=max(size.steps // POINTS, 1),
             env={**size.env, **variant.env},
-            agent=size.agent,
+            agent=agent_config(self.algo, size.agent),
             bonus_settings=configure(chosen.bonus, **{**size.bonus.get(chosen.bonus, {}), **chosen.fields, **fields}),
-            mixer=variant.mixer or size.mixer or self.mixer,
+            mixer=MixerConfig(**{**PUBLISHED_MIXER, **mixer}),
         )
         tables = config.to_dict()
         settings = {**common, "fields": tables.pop("bonus"), "config": tables}
@@ -192,8 +202,22 @@ class TrainingExperiment(Experiment):
         return [Heatmap(condition, method, self.grid(np.mean(np.asarray(visits, dtype=np.float64), axis=0)))]
 
 
+def agent_config(algo: Algorithm, settings: Settings) -> AgentConfig:
+    """The config of a learner: a preset, "published" unless it is named, with these fields changed."""
+    from lpm.runs.config import PRESETS
+
+    fields = dict(settings)
+    preset = PRESETS[algo][fields.pop("preset", "published")]
+    if "network" in fields:
+        fields["network"] = replace(preset.network, **fields["network"])
+    return replace(preset, **fields)
+
+
 def run_training(config: RunConfig, tick: Tick, scratch: Path) -> Result:
     """Train (or go on with) one run in `scratch` and return its curves, visits and timing."""
+    from lpm.core.errors import NonFiniteError
+    from lpm.runs import RunFolder, TrainOptions, read_metrics, train
+
     resume = (scratch / "config.toml").exists()
     done = 0
     latest: Agent | None = None
@@ -223,6 +247,8 @@ def run_training(config: RunConfig, tick: Tick, scratch: Path) -> Result:
 def _result(
     rows: Sequence[Mapping[str, float]], visits: NDArray[np.int64], seconds: float, shares: Mapping[str, float]
 ) -> Result:
+    from lpm.runs.machine import run_versions
+
     result: Result = {
         "curves": {"step": [row["step"] for row in rows], **_recorded(rows)},
         "seconds": round(seconds, 2),

@@ -1,18 +1,20 @@
-"""Small MLPs on the CPU, without the overhead that costs more than their arithmetic.
+"""Small MLPs on the CPU, without the overhead that costs more than their arithmetic: for policies and for bonuses.
 
-Forward and backward passes are written out and use the same storage again and again: for networks of this size
-autograd's bookkeeping and fresh memory take as long as the matrix products. The numbers are those of the ordinary
-modules up to rounding.
+`FusedMLP` learns: manual forward and backward passes that reuse their storage, because for networks of this size
+autograd's bookkeeping and fresh memory take as long as the matrix products. `InferenceMLP` acts: weights prepared once
+per rollout. The numbers are those of the ordinary modules up to rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
+from lpm.nn.inputs import ObservationInput
 from lpm.nn.networks import Encoder, SkipMLP
 
 Layer = tuple[nn.Linear, nn.Module | None]
@@ -74,7 +76,10 @@ class FlatParameters:
 
 
 class FusedMLP:
-    """Forward and backward pass of an MLP; gradients go where the parameters' are."""
+    """Forward and backward pass of an MLP; gradients replace those of the parameters.
+
+    A call records one node for autograd, so that a loss on several networks takes one `loss.backward()`.
+    """
 
     def __init__(self, layers: Sequence[Layer]) -> None:
         self.layers = list(layers)
@@ -83,6 +88,10 @@ class FusedMLP:
                 parameter.grad = torch.zeros_like(parameter)
         self._storage: dict[int, tuple[list[Tensor], list[Tensor]]] = {}
         self._inputs: list[Tensor] = []
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """`forward`, whose gradient autograd hands to `backward`."""
+        return _Fused.apply(self.layers[0][0].weight, self, x)  # type: ignore[no-any-return,no-untyped-call]
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
@@ -108,8 +117,8 @@ class FusedMLP:
         return x
 
     @torch.no_grad()
-    def backward(self, gradient: Tensor, *, inputs: bool = False) -> Tensor | None:
-        """Set the parameters' gradients from that of the last `forward`'s outputs; that of its `inputs` if wanted."""
+    def backward(self, gradient: Tensor) -> None:
+        """Set the parameters' gradients from that of the last `forward`'s outputs."""
         storage = self._storage[gradient.shape[0]][1]
         for i in reversed(range(len(self.layers))):
             (layer, act), x, result = self.layers[i], self._inputs[i], self._inputs[i + 1]
@@ -132,7 +141,59 @@ class FusedMLP:
             torch.sum(gradient, dim=0, out=layer.bias.grad)
             if i:
                 gradient = torch.mm(gradient, layer.weight, out=storage[i - 1])
-        return torch.mm(gradient, self.layers[0][0].weight) if inputs else None
+
+
+class _Fused(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, _: Tensor, network: FusedMLP, x: Tensor) -> Tensor:
+        ctx.network = network
+        return network.forward(x).detach()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, None]:
+        ctx.network.backward(gradients[0])
+        return None, None, None
+
+
+class InferenceMLP:
+    """Observations to the outputs of an MLP with its present parameters: one or two operations per layer.
+
+    σ(u) replaces tanh: with h = 2 σ(u) − 1 the factors 2 and −1 go into the weights and biases around it.
+    """
+
+    def __init__(self, observations: ObservationInput, layers: Sequence[Layer]) -> None:
+        self._layers: list[tuple[Tensor, Tensor, Callable[[Tensor], Tensor] | None]] = []
+        squashed = False
+        with torch.no_grad():
+            for linear, act in layers:
+                weight, bias = linear.weight.t(), linear.bias.detach().clone()
+                if squashed:
+                    weight, bias = 2 * weight, bias - weight.sum(0)
+                squashed = isinstance(act, nn.Tanh)
+                if squashed:
+                    weight, bias = 2 * weight, 2 * bias
+                self._layers.append((weight.contiguous(), bias, torch.sigmoid_ if squashed else act))
+        assert not squashed, "the last layer is linear"
+        moments = observations.moments
+        self._mean = None if moments is None else moments.mean
+        self._scale = None if moments is None else 1 / moments.std
+        self._squashes = moments is not None and moments.squashes
+        self._clip = observations.clip
+
+    def __call__(self, obs: Tensor) -> Tensor:
+        """(B, ...) raw observations to (B, outputs)."""
+        x = obs.reshape(obs.shape[0], -1).float()
+        if self._mean is not None and self._scale is not None:
+            x = (x - self._mean).mul_(self._scale)
+            if self._squashes:
+                x.asinh_()
+            if self._clip is not None:
+                x.clamp_(-self._clip, self._clip)
+        for weight, bias, act in self._layers:
+            x = torch.addmm(bias, x, weight)
+            if act is not None:
+                x = act(x)
+        return x
 
 
 def least_squares(

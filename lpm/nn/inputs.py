@@ -82,6 +82,13 @@ class ObservationInput(nn.Module):
             return x if obs.dtype == torch.uint8 else x.clamp(-UNCLIPPED, UNCLIPPED)  # bounds may be broken
         return self.moments.normalise(x, self.clip)
 
+    @torch.no_grad()
+    def clipped_share(self, obs: Tensor) -> float | None:
+        """The share of a vector's standardised numbers that are at their bound; None where there is no such bound."""
+        if self.clip is None or not isinstance(self.moments, RunningMoments) or len(self.shape) > 1:
+            return None
+        return float((self(obs).abs() >= self.clip).float().mean())
+
     @property
     def ready(self) -> bool:
         """Whether there are active statistics, or none are needed."""

@@ -1,4 +1,4 @@
-"""Inverse dynamics: which action led from one observation to the next, and the features learnt by asking."""
+"""Inverse dynamics: which action led from one observation to the next, and features learnt by predicting it."""
 
 from __future__ import annotations
 
@@ -52,17 +52,6 @@ class InverseModel(nn.Module):
             for i, logits in enumerate(torch.split(output, list(self.spaces.factors), dim=1))
         ]
         return torch.stack(parts).sum(0)
-
-    @torch.no_grad()
-    def error(self, output: Tensor, code: Tensor) -> tuple[Tensor, Tensor]:
-        """`loss` of each sample, (B,), and its gradient (B, outputs), from what `forward` gave and encoded actions."""
-        if self.continuous:
-            difference = output - code
-            return 0.5 * difference.square().sum(1), difference
-        factors = list(self.spaces.factors)
-        log_prob = torch.cat([logits.log_softmax(1) for logits in torch.split(output, factors, dim=1)], 1)
-        loss = torch.linalg.vecdot(log_prob, code).neg_()  # the code is one-hot for each factor
-        return loss, log_prob.exp_().sub_(code)
 
 
 class InverseFeatures(nn.Module):

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from lpm.nn.folded import FoldedConv2d, FoldedConvTranspose2d, fold
+from lpm.nn.space_to_depth import SpaceToDepthConvTranspose2d, space_to_depth
 
 Activation = Literal["relu", "leaky_relu", "elu", "tanh"]
 
@@ -65,7 +65,7 @@ class SkipMLP(nn.Module):
 def conv_layers(channels: int, act: Activation) -> nn.Sequential:
     """The paper's three convolutions: 8/4-32, 4/2-64, 3/1-64."""
     return nn.Sequential(
-        FoldedConv2d(channels, 32, 8, 4),
+        nn.Conv2d(channels, 32, 8, 4),
         activation(act, inplace=True),
         nn.Conv2d(32, 64, 4, 2),
         activation(act, inplace=True),
@@ -106,6 +106,7 @@ class Encoder(nn.Module):
     ) -> None:
         super().__init__()
         self.is_image = len(input_shape) == 3
+        self.channels_last = self.is_image and min(input_shape[1:]) >= SMALLEST_IMAGE and input_shape[1:] != ICM_SIZE
         if self.is_image:
             channels, height, width = input_shape
             small = min(height, width) < SMALLEST_IMAGE
@@ -126,6 +127,8 @@ class Encoder(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, *input_shape) to (B, features)."""
+        if self.channels_last and x.device.type == "cpu":
+            x = x.contiguous(memory_format=torch.channels_last)
         return self.head(self.body(x))  # type: ignore[no-any-return]
 
 
@@ -164,7 +167,7 @@ class Decoder(nn.Module):
                 nn.ReLU(inplace=True),
                 nn.ConvTranspose2d(32, 16, 4, 2),
                 nn.ReLU(inplace=True),
-                FoldedConvTranspose2d(16, channels, 8, 4),
+                SpaceToDepthConvTranspose2d(16, channels, 8, 4),
             ]
         self.project = nn.Sequential(nn.Linear(features, math.prod(self.start)), nn.ReLU())
         self.body = nn.Sequential(*layers)
@@ -177,17 +180,17 @@ class Decoder(nn.Module):
         return torch.sigmoid(image) if self.squash else image
 
     def beside(self, features: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """The output before the sigmoid and the target (B, C, H, W), both folded where that is faster.
+        """The output before the sigmoid and the target (B, C, H, W), both space-to-depth where that is faster.
 
-        Folded or not, a mean over the pixels of what is compared is the same.
+        Either way, a mean over the pixels of what is compared is the same.
         """
         image, last = self._started(features), self.body[-1]
-        if isinstance(last, FoldedConvTranspose2d) and image.device.type == "cpu":
+        if isinstance(last, SpaceToDepthConvTranspose2d) and image.device.type == "cpu":
             for layer in list(self.body)[:-1]:
                 image = layer(image)
             height, width = ((size - 1) * last.stride[0] + last.kernel_size[0] for size in image.shape[-2:])
             if (height, width) == self.size:
-                return last.folded(image), fold(target, last.stride[0])
+                return last.blocks(image), space_to_depth(target, last.stride[0])
             image = last(image)
         else:
             image = self.body(image)

@@ -72,3 +72,7 @@ class StackedForward(nn.Module):
         for first, second in zip(self.blocks[::2], self.blocks[1::2], strict=True):
             h = h + second(seen(self.act(first(seen(h)))))
         return self.out(seen(h))  # type: ignore[no-any-return]
+
+    def errors(self, phi: Tensor, action: Tensor, target: Tensor) -> Tensor:
+        """Mean squared error of each member's prediction of the features `target` (B, F), (K, B)."""
+        return (self(phi, action) - target).square().mean(2)  # type: ignore[no-any-return]

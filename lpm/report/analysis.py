@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpm.experiments.evidence import Claim, Evidence, PaperNumber, Score
-from lpm.report import statistics
+from lpm.report import seed_statistics as statistics
 from lpm.report.families import REFERENCES, in_order
 from lpm.report.power import LEVEL, POWER, seeds_to_agree, seeds_to_decide
-from lpm.report.statistics import Comparison, Estimate, Floats, Interval, Summary
+from lpm.report.seed_statistics import Comparison, Estimate, Floats, Interval, Summary
 from lpm.report.text import count_of, signed_span, slug
 
 Verdict = Literal["reproduced", "not reproduced", "undecided", "not compared", "no number"]
@@ -151,7 +151,7 @@ class Analysis:
         present = {*seen, *(heatmap.method for heatmap in self.evidence.heatmaps)}
         known = {method: label for method, label in self.evidence.methods.items() if method in present}
         found = known | {method: method for method in seen if method not in known}
-        return {method: found[method] for method in in_order(found)}
+        return {method: found[method] for method in in_order(found, self.evidence.families)}
 
     def metrics(self, kind: Literal["scores", "curves"]) -> dict[str, str]:
         """Metric to label of the scores or of the curves, the main one first."""
@@ -216,6 +216,11 @@ class Analysis:
         """Fewest and most seeds of a cell or curve."""
         counts = [cell.summary.n for cell in self.cells.values()] + [band.seeds for band in self.bands]
         return (min(counts), max(counts)) if counts else (0, 0)
+
+
+def families(analyses: Iterable[Analysis]) -> dict[str, str]:
+    """Method to the family that its class names, over several experiments."""
+    return {method: family for a in analyses for method, family in a.evidence.families.items()}
 
 
 def analyse(evidence: Evidence) -> Analysis:

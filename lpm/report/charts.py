@@ -15,7 +15,7 @@ from lpm.experiments.evidence import Heatmap
 from lpm.report.analysis import POINTS, THRESHOLDS, Analysis, Band, Cell, spread
 from lpm.report.families import RECOMMENDED, Look
 from lpm.report.ranking import Ranking
-from lpm.report.statistics import Floats
+from lpm.report.seed_statistics import Floats
 from lpm.report.text import short_number
 
 KINDS = {

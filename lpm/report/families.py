@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 RECOMMENDED = "lgn"
 """First in legends and tables, in the strongest colour, with the thickest line."""
@@ -16,9 +17,12 @@ REFERENCES = ("oracle",)
 """Methods that know what a bonus cannot: shown in tables, never ranked or called the best."""
 
 
+NO_OTHERS: Mapping[str, str] = MappingProxyType({})
+
+
 @dataclass(frozen=True)
 class Family:
-    """Methods that pay for the same thing."""
+    """Methods that reward the same thing."""
 
     label: str
     light: str
@@ -41,7 +45,7 @@ FAMILIES: Mapping[str, Family] = {
     "floor": Family("no bonus", "#59626b", "#aab5c0", ("none", "random", "oracle")),
     "other": Family("other", "#0a7d8c", "#4cc8d8", ()),
 }  # fmt: skip
-"""In the order of legends."""
+"""In the order of legends. Methods that are named here look the same on every page."""
 
 STYLES = ((0.0, 0), (-0.3, 1), (0.3, 0), (-0.3, 2), (0.0, 1), (0.3, 2), (-0.3, 0), (0.3, 1), (0.0, 2))
 """Members of a family in turn: tint and dash, see `Look`."""
@@ -66,37 +70,37 @@ class Look:
         return "#" + "".join(f"{round(part + (end - part) * abs(self.tint)):02x}" for part in parts)
 
 
-def family_of(method: str) -> str:
-    """The family of a method.
+def family_of(method: str, own: Mapping[str, str] = NO_OTHERS) -> str:
+    """The family of a method: as its name says, else as its bonus's class says (`own`).
 
-    >>> family_of("lpm-slow"), family_of("rnd"), family_of("mine")
-    ('progress', 'novelty', 'other')
+    >>> family_of("lpm-slow"), family_of("rnd"), family_of("mine"), family_of("mine", {"mine": "novelty"})
+    ('progress', 'novelty', 'other', 'novelty')
     """
     for name, family in FAMILIES.items():
         if any(method == known or method.startswith(f"{known}-") for known in family.methods):
             return name
-    return "other"
+    return own[method] if own.get(method) in FAMILIES else "other"
 
 
-def in_order(methods: Iterable[str]) -> list[str]:
+def in_order(methods: Iterable[str], own: Mapping[str, str] = NO_OTHERS) -> list[str]:
     """As given, the recommended one first, then its variants.
 
     >>> in_order(["lpm", "lgn_lifelong", "rnd", "lgn"])
     ['lgn', 'lgn_lifelong', 'lpm', 'rnd']
     """
-    return sorted(methods, key=lambda method: (method != RECOMMENDED, family_of(method) != "recommended"))
+    return sorted(methods, key=lambda method: (method != RECOMMENDED, family_of(method, own) != "recommended"))
 
 
-def looks(methods: Iterable[str]) -> dict[str, Look]:
+def looks(methods: Iterable[str], own: Mapping[str, str] = NO_OTHERS) -> dict[str, Look]:
     """Method to look, one for the whole page. A family's own names come first: they look the same on every page."""
     found: dict[str, Look] = {}
     present = list(dict.fromkeys(methods))
     for name, family in FAMILIES.items():
-        members = [m for m in present if family_of(m) == name]
+        members = [m for m in present if family_of(m, own) == name]
         members.sort(key=lambda m: family.methods.index(m) if m in family.methods else len(family.methods))
         for place, method in enumerate(members):
             found[method] = Look(name, *STYLES[place % len(STYLES)])
-    return {method: found[method] for method in in_order(present)}
+    return {method: found[method] for method in in_order(present, own)}
 
 
 def colours_css() -> str:

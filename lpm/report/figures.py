@@ -13,7 +13,7 @@ from lpm.report.analysis import Analysis, Band, Cell
 from lpm.report.charts import log_range, usable
 from lpm.report.families import RECOMMENDED, Look
 from lpm.report.ranking import in_focus
-from lpm.report.statistics import Floats
+from lpm.report.seed_statistics import Floats
 from lpm.report.text import plain
 
 FORMATS = ("png", "svg", "pdf")

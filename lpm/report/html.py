@@ -15,21 +15,20 @@ import numpy as np
 
 from lpm import __version__
 from lpm.experiments.evidence import size_of
-from lpm.files import write_atomic
-from lpm.report.analysis import CLAIM_RULE, POINTS, VERDICT_RULE, Analysis
+from lpm.report.analysis import CLAIM_RULE, POINTS, VERDICT_RULE, Analysis, families
 from lpm.report.charts import KINDS, Payload, log_range, shrink, usable
-from lpm.report.families import FAMILIES, colours_css, family_of, looks
+from lpm.report.claims import CLAIM_VERDICTS, NUMBER_VERDICTS, claims_once, numbers_once
+from lpm.report.families import FAMILIES, NO_OTHERS, colours_css, family_of, looks
 from lpm.report.ranking import RULE, RULE_OF_ONE, in_focus, rank, reasons
 from lpm.report.tables import chart, chip, claims, fold, framed, heads, overall, panes, ranked, scores, table_cell
 from lpm.report.text import count_of, decimals, flatten, number
-from lpm.report.verdicts import CLAIM_VERDICTS, NUMBER_VERDICTS, claims_once, numbers_once
+from lpm.storage.files import write_atomic
 
 TITLE = "Does the bonus survive the noise?"
-LEAD = (
-    "Learning Progress Monitoring and the methods it is compared with, run again: every table and figure of the paper "
-    "that was run, the paper's numbers beside ours, with intervals over seeds."
-)
-OWN_LEAD = "Runs side by side, with intervals over seeds."
+OWN_TITLE = "Runs side by side"
+"""Where nothing was run with noise."""
+LEAD = "Every table and figure of the paper that was run, the paper's numbers beside ours, with intervals over seeds."
+OWN_LEAD = "Curves and last values, with intervals over seeds."
 """Where the paper has nothing to compare with."""
 
 PAGE_POINTS = 100_000
@@ -49,7 +48,17 @@ def page(analyses: Sequence[Analysis], warnings: Sequence[str] = ()) -> str:
     places = {**({"ranking": "Ranking"} if first else {}), **({"summary": "The paper"} if paper else {})}
     places |= _titles(analyses)
     methods = [method for analysis in analyses for method in analysis.methods]
-    return document(TITLE, LEAD if paper else OWN_LEAD, places, f"{first}{second}{sections}", payload, methods)
+    noise = any("nois" in name for a in analyses for name in (*a.evidence.conditions.values(), a.evidence.name))
+    title = TITLE if noise else OWN_TITLE
+    return document(
+        title,
+        LEAD if paper else OWN_LEAD,
+        places,
+        f"{first}{second}{sections}",
+        payload,
+        methods,
+        own=families(analyses),
+    )
 
 
 def document(
@@ -60,12 +69,13 @@ def document(
     payload: Payload,
     methods: Iterable[str],
     more_style: str = "",
+    own: Mapping[str, str] = NO_OTHERS,
 ) -> str:
     """A page that holds everything it needs: `body` is HTML and `more_style` CSS, the rest is text.
 
     `places` are the sections by id.
     """
-    data = payload.json(looks(methods))
+    data = payload.json(looks(methods, own))
     script, style = _asset("report.js"), f"{colours_css()}\n{_asset('report.css')}{more_style}"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # The browser is told to run this one script and to fetch nothing.
@@ -117,7 +127,7 @@ def _ranking(analyses: Sequence[Analysis], payload: Payload) -> str:
     titles = _titles(analyses)
     payload.labels["ranking"] = {place.method: place.label for place in ranking.places}
     payload.focus["ranking"] = [place.method for place in ranking.places]
-    present = dict.fromkeys(family_of(place.method) for place in ranking.places)
+    present = dict.fromkeys(family_of(place.method, families(analyses)) for place in ranking.places)
     key = "".join(
         f'<span class="family"><i style="background:var(--{name})"></i>{escape(FAMILIES[name].label)}</span>'
         for name in FAMILIES

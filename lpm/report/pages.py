@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from lpm.experiments import papers
 from lpm.experiments.evidence import Evidence, size_of
-from lpm.experiments.experiment import EXPERIMENTS, Experiment, load_experiment
+from lpm.experiments.experiment import Experiment, load_experiment
 from lpm.experiments.methods import parse_method
 from lpm.report.analysis import Analysis, analyse
 from lpm.report.html import write_page
-from lpm.report.results import UNUSABLE, Group, Run, read_results
-from lpm.report.train_runs import find_train_runs, train_evidence
+from lpm.report.results import UNUSABLE, Run, RunGroup, read_results
 from lpm.sweeps import Result
 
 
@@ -44,9 +44,10 @@ def write_pages(
     `out` is the page, or a folder that gets an `index.html`. `failures` are runs that failed, in words. `figures` is
     a folder for figures and tables. `at_hand` are results that need not be read again.
     """
-    found = read_results(folders, EXPERIMENTS, at_hand)
-    warnings = [*(f"failed: {failure}" for failure in failures), *found.warnings]
-    order = list(EXPERIMENTS)
+    known = papers.installed()
+    found = read_results(folders, known.experiments, at_hand)
+    warnings = [*(f"failed: {failure}" for failure in failures), *known.problems, *found.warnings]
+    order = list(known.experiments)
     analyses = []
     for group in sorted(found.groups, key=lambda g: (order.index(g.experiment), size_of(g.scale))):
         try:
@@ -54,7 +55,7 @@ def write_pages(
         except UNUSABLE as problem:
             what = f"{type(problem).__name__}: {problem}"
             warnings += [*group.warnings, f"{group.experiment} {group.scale}: left out: {what}".replace(" :", ":")]
-    for evidence in train_evidence(find_train_runs(folders, warnings)):
+    for evidence in _of_train_runs(folders, warnings):
         try:
             analyses.append(analyse(evidence))
         except UNUSABLE as problem:
@@ -72,7 +73,16 @@ def write_pages(
     return Pages(page, tuple(analyses), everything, size, tuple(exported))
 
 
-def _evidence(group: Group) -> Evidence:
+def _of_train_runs(folders: Sequence[Path], warnings: list[str]) -> list[Evidence]:
+    """What runs of `lpm train` show. Their configs need torch, which is loaded only if there are any."""
+    if not any(next(folder.rglob("config.toml"), None) for folder in folders if folder.is_dir()):
+        return []
+    from lpm.report.train_runs import find_train_runs, train_evidence
+
+    return train_evidence(find_train_runs(folders, warnings))
+
+
+def _evidence(group: RunGroup) -> Evidence:
     if not group.runs:
         raise ValueError("no run is left")
     experiment = load_experiment(group.experiment)
@@ -99,7 +109,7 @@ def _names_its_bonus(settings: Mapping[str, Any]) -> bool:
         return False
 
 
-def _usable_alone(group: Group, experiment: Experiment) -> list[Run]:
+def _usable_alone(group: RunGroup, experiment: Experiment) -> list[Run]:
     """The runs that can be shown by themselves; a warning names each of the others."""
     usable = []
     for run in group.runs:

@@ -10,17 +10,9 @@ import numpy as np
 from lpm.experiments.evidence import size_of
 from lpm.report.analysis import Analysis
 from lpm.report.families import PAPER, RECOMMENDED, REFERENCES, family_of
-from lpm.report.statistics import Estimate, Floats, percentiles, resampled
+from lpm.report.seed_statistics import Estimate, Floats, percentiles, resampled
 from lpm.report.text import count_of, short_number
 
-NOT_RANKED: Mapping[str, str] = {
-    "mnist": "measures bonuses, not agents",
-    "overhead": "measures time",
-    "ablation": "compares settings of one method",
-    "lgn-parts": "compares settings of one method",
-    "lgn-features": "compares settings of one method",
-}
-"""Experiments that do not say how well a method explores, and why."""
 RESAMPLES = 2_000
 MOST_IN_FOCUS = 5
 ENOUGH_SEEDS = 5
@@ -28,8 +20,9 @@ ENOUGH_SEEDS = 5
 
 RULE = (
     "A task is an experiment in one of its conditions, judged by the experiment's first metric. In each task the means "
-    "over seeds are scaled so that the worst method is 0 and the best is 1. A method's score is the mean of that over "
-    "the tasks it was run in; its rank is averaged likewise. Only methods that were run in at least half of the tasks "
+    "over seeds are scaled so that the best method is 1 and the worst is 0, or more where the widest 95 % interval "
+    "of a mean is wider than the two are apart. A method's score is the mean of that over the tasks it was run in; its "
+    "rank is averaged likewise. Only methods that were run in at least half of the tasks "
     "are ranked. Of several scales of one experiment the one with most methods counts, of equals the largest. "
     "Intervals: seeds are drawn anew within every task, 2,000 times, and everything is computed again."
 )
@@ -53,7 +46,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Place:
+class RankedMethod:
     """A method in the order."""
 
     method: str
@@ -73,7 +66,7 @@ class Ranking:
     """The order of the methods."""
 
     tasks: tuple[Task, ...]
-    places: tuple[Place, ...]
+    places: tuple[RankedMethod, ...]
     """Best first."""
     left_out: tuple[str, ...]
     """Labels of methods that were run in too few tasks."""
@@ -86,10 +79,15 @@ class Ranking:
         return self.tasks[0] if len(self.tasks) == 1 else None
 
     @property
+    def shared(self) -> bool:
+        """Whether the first two cannot be told apart."""
+        return self.sure < 0.8
+
+    @property
     def title(self) -> str:
         """The winner, or the two that cannot be told apart."""
-        first, *rest = (place.label for place in self.places)
-        return f"{first} comes first" if self.sure >= 0.8 or not rest else f"{first} and {rest[0]} share the lead"
+        first, second = (place.label for place in self.places[:2])
+        return f"{first} and {second} share the lead" if self.shared else f"{first} comes first"
 
     @property
     def sentence(self) -> str:
@@ -97,14 +95,18 @@ class Ranking:
         first, second = self.places[:2]
         if self.only is None:
             one, other = f"{first.score.value:.2f} of 1 over {len(self.tasks)} tasks", f"{second.score.value:.2f}"
-            lead = f"{first.label} leads: {one}, best in {first.wins} of {first.tasks}."
+            lead = f"{one}, best in {first.wins} of {first.tasks}"
         else:
             one, other = (short_number(self.only.means[place.method].value) for place in (first, second))
-            lead = f"{first.label} leads: {self.only.metric} {one}."
+            lead = f"{self.only.metric} {one}"
+        if self.shared:
+            ahead = f"{first.label} is ahead in {100 * self.sure:.0f} % of the resamples"
+            return f"{first.label} and {second.label} share the lead: {lead}, and {other}. {ahead}."
+        lead = f"{first.label} leads: {lead}."
         seeds = min(task.seeds.get(place.method, ENOUGH_SEEDS) for task in self.tasks for place in (first, second))
         if seeds < ENOUGH_SEEDS:
             return f"{lead} The second is {second.label} ({other}). With {count_of(seeds, 'seed')}: a first impression."
-        how = "surely" if self.sure >= 0.975 else "probably" if self.sure >= 0.8 else "not surely"
+        how = "surely" if self.sure >= 0.975 else "probably"
         return (
             f"{lead} It is {how} ahead of the second, {second.label} ({other}): "
             f"in {100 * self.sure:.0f} % of the resamples."
@@ -150,8 +152,8 @@ def in_words(ranking: Ranking) -> list[str]:
 def why_not(analysis: Analysis) -> str:
     """Why an experiment is not ranked; empty if it is. Another metric never stands in for the first one."""
     evidence = analysis.evidence
-    if evidence.name in NOT_RANKED:
-        return NOT_RANKED[evidence.name]
+    if evidence.not_ranked:
+        return evidence.not_ranked
     if any(claim.untestable(evidence.scale) for claim in evidence.claims):
         return "needs the paper's own budget"
     if evidence.scale == "smoke":
@@ -188,27 +190,29 @@ def _tasks(analysis: Analysis, rng: np.random.Generator) -> list[tuple[Task, dic
             continue
         draws = {m: resampled(v, rng, RESAMPLES).mean(axis=1) for m, v in runs.items()}
         means = {m: Estimate(float(v.mean()), percentiles(draws[m])) for m, v in runs.items()}
-        observed = _scaled({m: np.array([sign * mean.value]) for m, mean in means.items()})
+        width = max(mean.interval.high - mean.interval.low for mean in means.values() if mean.interval)
+        observed = _scaled({m: np.array([sign * mean.value]) for m, mean in means.items()}, width)
         scaled = {m: float(values[0]) for m, values in observed.items()}
         task = Task(analysis.name, name, condition, label, scaled, means, {m: v.size for m, v in runs.items()})
-        found.append((task, _scaled({m: sign * values for m, values in draws.items()})))
+        found.append((task, _scaled({m: sign * values for m, values in draws.items()}, width)))
     return found
 
 
-def _scaled(means: Mapping[str, Floats]) -> dict[str, Floats]:
+def _scaled(means: Mapping[str, Floats], width: float) -> dict[str, Floats]:
+    """1 for the best and 0 for the worst, unless a mean is known less well (`width`) than the two are apart."""
     stacked = np.stack(list(means.values()))
-    low, span = stacked.min(axis=0), np.ptp(stacked, axis=0)
-    return {m: (values - low) / np.where(span > 0, span, 1.0) for m, values in means.items()}
+    best, span = stacked.max(axis=0), np.maximum(np.ptp(stacked, axis=0), width)
+    return {m: 1 - (best - values) / np.where(span > 0, span, 1.0) for m, values in means.items()}
 
 
-def _place(method: str, label: str, tasks: Sequence[Task], draws: Floats) -> Place:
+def _place(method: str, label: str, tasks: Sequence[Task], draws: Floats) -> RankedMethod:
     here = [task for task in tasks if method in task.scaled]
     # equal scores share the mean of their ranks
     ranks = [1 + sum(s > task.scaled[method] for s in task.scaled.values())
              + (sum(s == task.scaled[method] for s in task.scaled.values()) - 1) / 2 for task in here]  # fmt: skip
     score = float(np.mean([task.scaled[method] for task in here]))
     wins = sum(task.scaled[method] == 1.0 for task in here)
-    return Place(method, label, Estimate(score, percentiles(draws)), float(np.mean(ranks)), len(here), wins)
+    return RankedMethod(method, label, Estimate(score, percentiles(draws)), float(np.mean(ranks)), len(here), wins)
 
 
 def in_focus(analysis: Analysis) -> list[str]:
@@ -228,7 +232,7 @@ def in_focus(analysis: Analysis) -> list[str]:
         return sorted((m for m in found if found[m]), key=lambda m: sign * float(np.mean(found[m])))
 
     best = order(list(table.conditions))
-    rivals = [m for m in best if family_of(m) not in ("recommended", "progress", "floor")]
+    rivals = [m for m in best if family_of(m, analysis.evidence.families) not in ("recommended", "progress", "floor")]
     winners = [m for condition in table.conditions for m in order([condition])[:1]]
     wanted = [RECOMMENDED, *best[:1], PAPER, *winners, *rivals[:1], "none", *best, *methods]
     chosen = [m for m in dict.fromkeys(wanted) if m in methods][:MOST_IN_FOCUS]

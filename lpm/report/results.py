@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lpm.earlier import current_settings
-from lpm.files import parse_json, read_regular
+from lpm.storage.files import parse_json, read_regular
 from lpm.sweeps import RESULT_FORMAT, Result
 
 UNUSABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
@@ -41,7 +40,7 @@ class Run:
 
 
 @dataclass
-class Group:
+class RunGroup:
     """The usable runs of one experiment at one scale."""
 
     experiment: str
@@ -59,7 +58,7 @@ class Group:
 class Found:
     """Everything found in the folders."""
 
-    groups: list[Group]
+    groups: list[RunGroup]
     warnings: list[str]
     """About files that belong to no group."""
     files: int
@@ -74,7 +73,8 @@ def read_results(
     `known` are the experiments that can be shown; `at_hand` are results that need not be read again.
     """
     warnings: list[str] = []
-    groups: dict[tuple[str, str], Group] = {}
+    groups: dict[tuple[str, str], RunGroup] = {}
+    unknown: dict[str, list[Run]] = defaultdict(list)
     paths = find(folders, warnings)
     for path in paths:
         try:
@@ -84,10 +84,16 @@ def read_results(
             continue
         name = run.settings["experiment"]
         if name not in known:
-            warnings.append(f"{path}: skipped: unknown experiment {name!r}; expected one of {', '.join(sorted(known))}")
+            unknown[name].append(run)
             continue
         key = name, str(run.settings.get("scale", ""))
-        groups.setdefault(key, Group(*key)).runs.append(run)
+        groups.setdefault(key, RunGroup(*key)).runs.append(run)
+    suite = [run for name in list(unknown) if "suite" in unknown[name][0].settings for run in unknown.pop(name)]
+    if suite:
+        warnings.append(f"{len(suite)} results of lpm suite are not on this page: it has a page a bonus, under cards/")
+    for name, runs in sorted(unknown.items()):
+        expected = f"expected one of {', '.join(sorted(known))}"
+        warnings.append(f"{_paths(runs, 2)}: skipped: unknown experiment {name!r}; {expected}")
     for group in groups.values():
         _drop_mixed(group)
         _drop_duplicates(group)
@@ -124,7 +130,7 @@ def read(path: Path) -> Run:
     version = result.get("format", RESULT_FORMAT)
     if version != RESULT_FORMAT:
         raise ValueError(f"expected format {RESULT_FORMAT}, got {version!r}: written by another version of lpm")
-    settings = current_settings(result["settings"])
+    settings = result["settings"]
     for key, kind in (("experiment", str), ("method", str), ("seed", int)):
         if not isinstance(settings.get(key), kind) or isinstance(settings.get(key), bool):
             raise ValueError(f"settings.{key}: expected {kind.__name__}, got {settings.get(key)!r}")
@@ -138,7 +144,7 @@ def read(path: Path) -> Run:
     _check_curves(result.get("curves", {}))
     if not result.get("scores") and not result.get("curves"):
         raise ValueError("expected scores or curves, got neither")
-    return Run(path, {**result, "settings": settings})
+    return Run(path, result)
 
 
 def _check_scores(scores: Any) -> None:
@@ -170,7 +176,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and -LARGEST <= value <= LARGEST
 
 
-def _drop_mixed(group: Group) -> None:
+def _drop_mixed(group: RunGroup) -> None:
     """Leave one configuration per method, then one set of common settings per condition."""
     cells: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for run in group.runs:
@@ -186,11 +192,11 @@ def _drop_mixed(group: Group) -> None:
     ]
 
 
-def _label(group: Group, condition: str) -> str:
+def _label(group: RunGroup, condition: str) -> str:
     return " ".join(part for part in (group.experiment, group.scale, condition) if part)
 
 
-def _largest(group: Group, runs: list[Run], ignored: Collection[str], where: str) -> list[Run]:
+def _largest(group: RunGroup, runs: list[Run], ignored: Collection[str], where: str) -> list[Run]:
     """The runs with the most common settings; none if two are equally common."""
     kinds: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
@@ -216,7 +222,7 @@ def _largest(group: Group, runs: list[Run], ignored: Collection[str], where: str
     return kept
 
 
-def _drop_duplicates(group: Group) -> None:
+def _drop_duplicates(group: RunGroup) -> None:
     seeds: dict[tuple[str, str, int], list[Run]] = defaultdict(list)
     for run in group.runs:
         seeds[(*run.cell, run.settings["seed"])].append(run)
@@ -236,7 +242,7 @@ def _outcome(run: Run) -> list[Any]:
     return [run.result.get(key) for key in ("scores", "curves", "visits")]
 
 
-def _note_versions(group: Group) -> None:
+def _note_versions(group: RunGroup) -> None:
     seen: dict[str, set[str]] = defaultdict(set)
     for run in group.runs:
         versions = run.result.get("versions")

@@ -8,7 +8,7 @@ from html import escape
 from lpm.report.analysis import Analysis, Cell, ClaimResult
 from lpm.report.charts import KINDS, Payload
 from lpm.report.ranking import Ranking
-from lpm.report.statistics import Estimate
+from lpm.report.seed_statistics import Estimate
 from lpm.report.text import as_printed, count_of, decimals, number, p_value, plus_minus, short_number, span
 
 MOST_ROWS = 20

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from lpm.report.statistics import Interval, Summary
+from lpm.report.seed_statistics import Interval, Summary
 
 
 def decimals(spread: float | None, value: float) -> int:

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from lpm.core.registry import lookup
 from lpm.experiments.evidence import Curve, Evidence, Score
-from lpm.files import parse_json, read_regular
+from lpm.experiments.methods import BASELINES
 from lpm.report.results import LARGEST, UNUSABLE
 from lpm.runs.config import RunConfig
 from lpm.runs.folder import RunFolder
 from lpm.runs.metrics import read_metrics
+from lpm.storage.files import parse_json, read_regular
 
 METRICS = {
     "coverage": ("coverage", "coverage (share of the cells)"),
@@ -120,9 +122,10 @@ def _evidence(env_id: str, runs: Sequence[TrainRun]) -> Evidence:
             "Runs of lpm train. Scores are the last values of each run; curves share the steps that all seeds reached.",
         ),
         scale="",
-        methods={method: method for method in dict.fromkeys(names)},
+        methods={method: _label(method, run.config.bonus) for run, method in zip(runs, names, strict=True)},
+        families={method: _family(run.config.bonus) for run, method in zip(runs, names, strict=True)},
         conditions={condition: condition for condition, _ in groups},
-        metrics={metric: label for metric, (_, label) in METRICS.items() if metric in present},
+        metrics={metric: METRICS[metric][1] for metric in sorted(present, key=lambda metric: _place(metric, scores))},
         scores=tuple(scores),
         curves=tuple(curves),
         lower_is_better=("noise_share",),
@@ -139,6 +142,22 @@ def _curve(condition: str, metric: str, method: str, known: dict[int, list[tuple
     steps = np.unique(np.linspace(first, last, POINTS).round())
     runs = {seed: tuple(np.interp(steps, *np.transpose(pairs)).tolist()) for seed, pairs in known.items()}
     return Curve(condition, metric, method, tuple(steps.tolist()), runs)
+
+
+def _place(metric: str, scores: Sequence[Score]) -> float:
+    """In the order of `METRICS`, but success after the return where nobody ever succeeds, or nothing counts as it."""
+    never = metric == "success" and not any(any(s.values.values()) for s in scores if s.metric == metric)
+    return list(METRICS).index("return") + 0.5 if never else list(METRICS).index(metric)
+
+
+def _label(method: str, bonus: str) -> str:
+    """As typed, but "none leads" would say that nobody does."""
+    return method.replace("none", BASELINES["none"].label, 1) if bonus == "none" else method
+
+
+def _family(bonus: str) -> str:
+    """As the bonus's class says; that of another package is not imported to make a page."""
+    return "other" if ":" in bonus else lookup(bonus).bonus.family
 
 
 def _condition(config: RunConfig) -> str:

@@ -1,23 +1,30 @@
 """Checkpoints that are whole or absent.
 
-A checkpoint is one state file (see `lpm.state_file`), `step-<steps>-<checksum>.safetensors`, whose name carries the
+A checkpoint is one state file (`lpm.storage.state_file`), `step-<steps>-<checksum>.safetensors`, whose name carries the
 first 16 digits of its checksum. It is written under a temporary name, flushed to the disk and renamed; the last two are
 kept, so that one damaged later costs only the steps since the other.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lpm.files import UNFINISHED, flush_folder, open_regular, replacing
-from lpm.state_file import Stored, read, write
+import numpy as np
+
+from lpm.storage.files import UNFINISHED, flush_folder, open_regular, replacing
+from lpm.storage.state_file import Stored, read, write
+from lpm.storage.state_tree import require
 
 KEPT = 2
 KIND = "checkpoint"
+MAX_COUNT = 2**62
+"""More steps, episodes or bytes than any run has."""
 _NAME = re.compile(r"step-(\d{12,18})-([0-9a-f]{16})\.safetensors")
 
 
@@ -80,12 +87,39 @@ def load_checkpoint(folder: Path) -> Loaded | None:
         return Loaded(path, int(match[1]), stored.state, tuple(damaged), stored.versions)
     if damaged:
         raise CheckpointError("no checkpoint can be used: " + "; ".join(damaged))
-    if folder.is_dir() and (earlier := sorted(folder.glob("step-*.pt"))):
-        raise CheckpointError(
-            f"{earlier[-1].name} was written by an earlier version of lpm as a pickle, which is no longer read, "
-            "because opening one can run code: finish the run with that version, or start it again with another --out"
-        )
     return None
+
+
+def check_progress(state: Mapping[str, Any]) -> None:
+    """Refuse a run's state whose counters are negative or whose returns are no finite numbers."""
+    agent = state["agent"]
+    collector = agent.get("collector") if isinstance(agent, Mapping) else None
+    require(isinstance(collector, Mapping), "agent.collector: names", type(collector).__name__)
+    assert isinstance(collector, Mapping)
+    for name, value in (("metrics_size", state["metrics_size"]), ("next_line", state["next_line"])):
+        require(0 <= value < MAX_COUNT, f"{name}: a count", value)
+    require(0 <= state["seconds"] < math.inf, "seconds: a time", state["seconds"])
+    counters: Any = collector.get("counters")
+    recent: Any = collector.get("recent")
+    visits = collector.get("visits")
+    fits = _is_list(counters, 2) and all(type(count) is int and 0 <= count < MAX_COUNT for count in counters)
+    require(fits, "collector.counters: steps and episodes", counters)
+    fits = _is_list(recent) and all(_is_list(pair, 2) and all(map(_is_finite, pair)) for pair in recent)
+    require(fits, "collector.recent: finite returns and lengths", recent)
+    for name in ("returns", "lengths"):
+        array = collector.get(name)
+        fits = isinstance(array, np.ndarray) and array.dtype.kind == "f" and bool(np.isfinite(array).all())
+        require(fits, f"collector.{name}: finite numbers", array)
+    require(isinstance(visits, np.ndarray) and visits.dtype.kind == "i" and bool((visits >= 0).all()),
+            "collector.visits: counts", visits)  # fmt: skip
+
+
+def _is_list(value: Any, length: int | None = None) -> bool:
+    return isinstance(value, (list, tuple)) and length in (None, len(value))
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _read(path: Path, checksum: str) -> Stored:

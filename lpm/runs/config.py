@@ -11,18 +11,22 @@ from typing import Any, Literal
 
 from lpm.agents import a2c, ppo
 from lpm.agents.agent import POLICIES, PolicyKind
-from lpm.core.hints import UNIONS, check_type
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, lookup
-from lpm.earlier import current_tables
+from lpm.core.settings import UNIONS, check_type
 from lpm.envs.outside import WRAPS, Wrap
-from lpm.files import to_toml
-from lpm.suggest import suggest
+from lpm.storage.files import to_toml
+from lpm.utils.suggest import suggest
 
 Algorithm = Literal["ppo", "a2c"]
 AgentConfig = ppo.PPOConfig | a2c.A2CConfig
 
 PRESETS: Mapping[str, Mapping[str, AgentConfig]] = {"ppo": ppo.PRESETS, "a2c": a2c.PRESETS}
+
+MAX_SIZE = 10**8
+"""Of every whole number among the settings of learner, bonus and mixer, and of the steps in a block."""
+_BOUNDS = {"steps": (1, 10**15), "threads": (1, 1024), "seed": (0, 2**63 - 1), "log_every": (0, 10**15)}
+"""Smallest and largest value; torch ends the process when it is asked for too many threads."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +77,9 @@ class RunConfig:
             raise ValueError(
                 f"policy 'oracle' is paid instead of a bonus: expected the bonus 'none', got {self.bonus!r}"
             )
-        if self.steps < 1:
-            raise ValueError(f"steps: expected at least 1, got {self.steps}")
-        if self.threads < 1:
-            raise ValueError(f"threads: expected at least 1, got {self.threads}")
-        if self.seed < 0:
-            raise ValueError(f"seed: expected at least 0, got {self.seed}")
-        if self.log_every < 0:
-            raise ValueError(f"log_every: expected at least 0, got {self.log_every}")
+        for name, (least, most) in _BOUNDS.items():
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(f"{name}: expected {least} to {most:,}, got {getattr(self, name)}")
         if self.wrap not in WRAPS:
             raise ValueError(f"wrap: expected one of {', '.join(WRAPS)}, got {self.wrap!r}")
         default = PRESETS[self.algo]["default"]
@@ -94,6 +93,10 @@ class RunConfig:
             pass  # of a class that is not imported: a description, from which nothing can be built
         elif not isinstance(self.bonus_settings, lookup(self.bonus).bonus.Config):
             raise ValueError(f"bonus_settings: expected the Config of {self.bonus!r}, got {self.bonus_settings!r}")
+        block = {"num_envs * rollout_steps": self.learner.num_envs * self.learner.rollout_steps}
+        for name, value in {**self.flat(), **block}.items():  # sizes of networks, memories, blocks
+            if isinstance(value, int) and value > MAX_SIZE and not name.startswith(("run.", "env.")):
+                raise ValueError(f"{name}: expected at most {MAX_SIZE:,}, got {value}")
 
     @property
     def learner(self) -> AgentConfig:
@@ -134,11 +137,10 @@ class RunConfig:
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any], *, imports: bool = True) -> RunConfig:
-        """Undo `to_dict`; lists may stand for tuples, as after JSON. Tables of earlier versions are understood.
+        """Undo `to_dict`; lists may stand for tuples, as after JSON.
 
         Without `imports` a bonus given as `package.module:Class` is only described.
         """
-        tables = current_tables(tables)
         hints = typing.get_type_hints(cls)
         for name, value in tables["run"].items():
             if name in hints:

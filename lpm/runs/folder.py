@@ -10,17 +10,16 @@ result.json      how it ended
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from lpm.files import expect_own, read_json, read_regular, remove_unfinished, replacing, write_atomic
-from lpm.lock import exclusive
 from lpm.runs.config import PRESETS, RunConfig
 from lpm.runs.machine import machine
-from lpm.state_file import write
+from lpm.storage.files import expect_own, read_json, read_regular, remove_unfinished, replacing, write_atomic
+from lpm.storage.lock import exclusive
+from lpm.storage.state_file import write
 
 MOVABLE = tuple(f"{algo}.{name}" for algo in PRESETS for name in ("num_envs", "rollout_steps"))
 """Settings that may change when a run goes on, where the bonus allows it."""
@@ -61,8 +60,8 @@ class RunFolder:
         write_atomic(self.config_file, config.to_toml().encode())
 
     @classmethod
-    def open(cls, path: Path, config: RunConfig | None = None) -> RunFolder:
-        """The folder of an earlier run; refused if `config` is given and differs from the run's."""
+    def open(cls, path: Path, config: RunConfig | None = None, *, extend: bool = False) -> RunFolder:
+        """The folder of an earlier run; refused if `config` differs from its own, but with `extend` for more steps."""
         folder = cls(path)
         if not folder.config_file.exists():
             raise ValueError(f"{path} holds no run: expected a file {folder.config_file.name} in it")
@@ -70,8 +69,14 @@ class RunFolder:
             if entry.is_symlink():  # what is written there would land somewhere else
                 raise ValueError(f"{entry} is a symbolic link: expected a run's own files")
         if config is not None:
-            changes = [line for line in folder.config.differences(config) if line.split(":")[0] not in MOVABLE]
-            if changes:
+            saved = folder.config
+            changes = [line for line in saved.differences(config) if line.split(":")[0] not in MOVABLE]
+            if extend and [line.split(":")[0] for line in changes] == ["run.steps"]:
+                if config.steps < saved.steps:
+                    raise ValueError(
+                        f"--steps: {path} has {saved.steps:,} steps, expected at least as many, got {config.steps:,}"
+                    )
+            elif changes:
                 raise ValueError(
                     f"{path} holds a run with other settings (saved -> given):\n  "
                     + "\n  ".join(changes)
@@ -94,16 +99,6 @@ class RunFolder:
             return RunConfig.from_toml(read_regular(self.config_file, MAX_CONFIG).decode(), imports=imports)
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as problem:
             raise ValueError(f"{self.config_file}: expected the settings of a run: {problem}") from problem
-
-    def extend(self, steps: int) -> None:
-        """Let the run go on to more steps. Schedules then run over the new total, from where the run stands."""
-        with self.locked():
-            saved = self.config
-            if steps < saved.steps:
-                raise ValueError(
-                    f"--steps: {self.path} has {saved.steps:,} steps, expected at least as many, got {steps:,}"
-                )
-            self.write_config(dataclasses.replace(saved, steps=steps))
 
     def remove_unfinished(self) -> None:
         """Remove what a killed process left half written."""

@@ -17,15 +17,16 @@ import torch
 from numpy.typing import NDArray
 
 from lpm.agents import Agent, NonFiniteError
-from lpm.core.group import ALONE, Group, WorkerLost
+from lpm.core.group import ALONE, Group, WorkerLost, using
 from lpm.runs.build import build
-from lpm.runs.checkpoint import CheckpointError, checkpoints, load_checkpoint, save_checkpoint
+from lpm.runs.checkpoint import CheckpointError, check_progress, checkpoints, load_checkpoint, save_checkpoint
 from lpm.runs.config import RunConfig
+from lpm.runs.distributed import expect_same
 from lpm.runs.folder import RunFolder
 from lpm.runs.loggers import Logger, Service, open_loggers
 from lpm.runs.metrics import Averages, MetricsFile, numbers
-from lpm.state_file import differing_versions
-from lpm.state_tree import check_like
+from lpm.storage.state_file import differing_versions
+from lpm.storage.state_tree import check_like
 
 MODELS_BEFORE_FAILURE = "models-before-failure.safetensors"
 
@@ -40,6 +41,8 @@ class TrainOptions:
     """Also send metrics to Weights & Biases or MLflow."""
     tensorboard: bool = True
     """Also write TensorBoard's events, if it is installed."""
+    extend: bool = False
+    """Whether a resumed run may have more steps than before; its schedules go on as shares of the new total."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +88,13 @@ def train(
     anything and calls `on_cycle`; a signal to any of them ends all. `WorkerLost` is raised if one of them is gone.
     """
     options = options or TrainOptions()
+    expect_same(group, {**config.flat(), "out": str(out), "resume": resume})
     if group.rank:
         return _follow(config, resume, group)
-    folder = RunFolder.open(out, config) if resume else RunFolder.unused(out)
-    with _threads(config.threads):
-        agent = build(config, group)
+    folder = RunFolder.open(out, config, extend=options.extend) if resume else RunFolder.unused(out)
+    with _threads(config.threads), using(group):
+        with _enough_memory():
+            agent = build(config)
         try:
             # only now: a config that cannot be built leaves no folder behind, and processes of environments, which
             # outlive a killed one for a moment, do not inherit the lock
@@ -99,8 +104,11 @@ def train(
                 run = _Run(config, folder, options, agent, say)
                 if resume:
                     run.restore()
-                    if folder.config != config:
+                    if (saved := folder.config) != config:
                         folder.write_config(config)
+                        if config.steps > saved.steps:
+                            steps = f"from {saved.steps:,} to {config.steps:,} steps"
+                            say(f"Extended {steps}; schedules go on as shares of the new total.")
                 return run.go(on_cycle)
         finally:
             agent.collector.envs.close()
@@ -108,8 +116,8 @@ def train(
 
 def _follow(config: RunConfig, resume: bool, group: Group) -> Outcome:
     """The same training in all processes but the first: what `_Run` does, without folder and words."""
-    with _threads(config.threads):
-        agent = build(config, group)
+    with _threads(config.threads), using(group):
+        agent = build(config)
         start = monotonic()
         try:
             if resume and group.any(False)[0]:
@@ -164,6 +172,7 @@ class _Run:
         state = loaded.state
         try:
             check_like(self._state(0, {}), state, "run")
+            check_progress(state)
             self.metrics = numbers(state["metrics"], "metrics")
             self.averages.load_state_dict(state["averages"])
             moved = self.agent.has_other_envs(state["agent"])
@@ -221,6 +230,7 @@ class _Run:
         with _graceful() as stop, self._noting_loss():
             while agent.steps < config.steps and not stopped:
                 self.averages.add(agent.cycle())
+                self._show_messages()
                 if agent.steps >= self.next_line or agent.steps >= config.steps:
                     self._line(lines, loggers)
                 if on_cycle is not None:
@@ -240,6 +250,12 @@ class _Run:
         return Outcome(
             status, agent.steps, self.seconds, lines.rows, agent.collector.visits.copy(), self._time_shares()
         )
+
+    def _show_messages(self) -> None:
+        """What the agent's monitor found, once each."""
+        for message in self.agent.messages:
+            self.say(f"Step {self.agent.steps:,}: {message}.")
+        self.agent.messages.clear()
 
     def _line(self, lines: MetricsFile, loggers: list[Logger]) -> None:
         steps = self.agent.steps
@@ -318,6 +334,20 @@ def _own_files() -> Iterator[None]:
         yield
     except OSError as error:
         raise CheckpointError(str(error)) from error
+
+
+@contextmanager
+def _enough_memory() -> Iterator[None]:
+    """What cannot be allocated is the fault of a setting; of which, only the size can tell."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as problem:
+        if isinstance(problem, RuntimeError) and not any(word in str(problem) for word in ("alloc", "overflow")):
+            raise
+        raise ValueError(
+            f"expected settings that fit into memory: {str(problem).partition(chr(10))[0]}; choose fewer environments "
+            "or steps per rollout, or a smaller network, buffer or memory"
+        ) from problem
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """From the runs of a bonus and of the two references to the axes of its card, and to one total.
 
 A condition is scored by (x - random) / (oracle - random): 0 is what uniform random actions reach there, 1 what the same
-agent reaches when it is paid for visits to the environment's true cells. It counts only where random actions reach at
+agent reaches when its bonus counts visits to the environment's true cells. It counts only where random actions reach at
 most two thirds of the oracle; elsewhere the scale is too short to read anything from. In every mean a score counts as
-at least -0.5 and at most 1.5: one world in which the oracle is weak cannot pay for failing in others. All means are
+at least -0.5 and at most 1.5: one world in which the oracle is weak cannot make up for failing in others. All means are
 linear, with no choice of the best or worst: on fresh seeds random actions get 0 and the oracle 1.
 """
 
@@ -47,7 +47,7 @@ class Runs:
     cells: Mapping[Cell, Mapping[str, Floats]]
     """World and condition to metric to one number a seed."""
     arms: Floats = field(default_factory=lambda: np.zeros(0))
-    """What is still paid for noise in the two arms, as a share of what is paid for news, one number a seed."""
+    """The final reward of noise in the two arms, as a share of the reward of something new, one number a seed."""
 
     def picked(self, order: NDArray[np.int64]) -> Runs:
         """With these places in the list of seeds instead."""

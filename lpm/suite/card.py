@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from lpm.core.registry import lookup
 from lpm.experiments.experiment import Method
+from lpm.report.families import family_of
 from lpm.runs.machine import machine
 from lpm.suite.axes import AXES, Estimate, Runs, counted, score
-from lpm.suite.run import METRICS
+from lpm.suite.jobs import METRICS
 from lpm.suite.worlds import CLEAN, LABELS, VERSION, WORLDS
 
 FORMAT = "lpm-suite-card"
@@ -35,6 +37,7 @@ def make_card(name: str, method: Method, scale: str, own: Runs, random: Runs, or
         "label": method.label,
         "bonus": method.bonus,
         "fields": dict(method.fields),
+        "family": lookup(method.bonus).bonus.family,
         "policy": method.policy,
         "seeds": list(own.seeds),
         "reference_seeds": list(oracle.seeds),
@@ -61,6 +64,11 @@ def make_card(name: str, method: Method, scale: str, own: Runs, random: Runs, or
     }
 
 
+def family_of_card(card: Mapping[str, Any]) -> str:
+    """The family of the card's bonus, for colours."""
+    return family_of(card["bonus"], {card["bonus"]: card.get("family", "")})
+
+
 def summary(card: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The card as lines of a table: what, and how much."""
     rows = [("total", shown(card["total"]))]
@@ -85,7 +93,7 @@ def words(card: Mapping[str, Any]) -> str:
         said.append(f"It {_wasted(value['focus'])}.")
     if value["unpaid"] is not None:
         still = _percent(1 - value["unpaid"])
-        said.append(f"After learning it pays for pure noise {still} of what it pays for something new.")
+        said.append(f"After learning, pure noise gets {still} of the reward of something new.")
     if value["task"] is not None:
         gets = f"gets {_percent(value['task'])} of the oracle's success"
         said.append(f"In the task it {'does no better than random actions' if value['task'] < 0.05 else gets}.")

@@ -8,12 +8,11 @@ from typing import Any
 
 from lpm.report.analysis import Analysis, analyse
 from lpm.report.charts import Payload
-from lpm.report.families import family_of
 from lpm.report.html import document, section
 from lpm.report.tables import fold, framed, heads, table_cell
 from lpm.report.text import count_of, flatten
 from lpm.suite.axes import AXES, LEAST, MOST
-from lpm.suite.card import Card, hundredths, words
+from lpm.suite.card import Card, family_of_card, hundredths, words
 from lpm.suite.worlds import LABELS, WORLDS
 from lpm.sweeps import Result
 
@@ -58,7 +57,7 @@ def card_page(card: Card, others: Sequence[Card], results: Sequence[Result]) -> 
     said = escape(words(card)).replace(" %", "\u00a0%")  # no line ends before the sign
     body = (
         f'<section id="card"><p class="eyebrow">{escape(eyebrow)}</p><p class="verdict">{said}</p>'
-        f'<div style="--own: var(--{family_of(card["bonus"])})">{_dots(card, others)}</div>{_settings(card)}</section>'
+        f'<div style="--own: var(--{family_of_card(card)})">{_dots(card, others)}</div>{_settings(card)}</section>'
         f'<section id="baselines" class="experiment"><h2>Beside the baselines</h2>{_table(card, others)}</section>'
         f'<section id="families" class="experiment"><h2>World by world</h2>{_conditions(card)}</section>'
         f"{''.join(section(analysis, payload) for analysis in analyses)}"

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from textwrap import fill
 from typing import Any
 
-from lpm.report.families import FAMILIES, RECOMMENDED, family_of
+from lpm.report.families import FAMILIES, RECOMMENDED
 from lpm.report.text import count_of, plain
 from lpm.suite.axes import AXES, LEAST, MOST
-from lpm.suite.card import Card, hundredths, shown
+from lpm.suite.card import Card, family_of_card, hundredths, shown
 from lpm.suite.worlds import LABELS, WORLDS
 
 LOWEST, HIGHEST = LEAST, MOST
@@ -27,7 +27,7 @@ def card_png(card: Card, others: Sequence[Card] = ()) -> bytes:
     rows += [("families", family, LABELS[family]) for family in card["families"]]
     rows += [("worlds", world, WORLDS[world].label) for world in card["worlds"]]
     figure, axis = _figure(0.27 * len(rows) + 1.4)
-    colour = FAMILIES[family_of(card["bonus"])].light
+    colour = FAMILIES[family_of_card(card)].light
     gap, y, ticks = {"axes": 0.5, "families": 0.7, "worlds": 0.7}, 0.0, []
     last = "total"
     for kind, key, label in rows:
@@ -65,7 +65,7 @@ def leaderboard_png(cards: Sequence[Card]) -> bytes:
     highs = [card["total"]["high"] for card in cards if card["total"]["high"] is not None]
     axis.set_xlim(max(min([-0.1, *lows]) - 0.04, LOWEST), min(max([1.1, *highs]) + 0.04, HIGHEST))
     for row, card in enumerate(cards):
-        colour = FAMILIES[family_of(card["bonus"])].light
+        colour = FAMILIES[family_of_card(card)].light
         _interval(axis, row, card["total"], colour, card["name"] == RECOMMENDED, number=False)
     labels = [_short(card["label"]) + (" *" if card["missing"] else "") for card in cards]
     axis.set_yticks(range(len(cards)), [plain(label) for label in labels], fontsize=10)

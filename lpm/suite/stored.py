@@ -1,8 +1,7 @@
-"""Cards and references in files: what the package carries, and cards that others send.
+"""Cards and references in files.
 
 The package holds the runs of both references as numbers, so that nobody must run them again, and the cards of the
-project's leaderboard in short. A file from elsewhere is read as text, checked against the form of a card, and its axes
-are computed anew from its own numbers per seed: a card that does not follow from them is refused.
+project's leaderboard in short.
 """
 
 from __future__ import annotations
@@ -16,17 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from lpm.files import parse_json, read_regular
-from lpm.suite.axes import AXES, Cell, Runs, counted, measure
+from lpm.storage.files import parse_json, read_regular
+from lpm.suite.axes import Cell, Runs, counted, measure
 from lpm.suite.card import FORMAT, Card
-from lpm.suite.run import METRICS, conditions
-from lpm.suite.worlds import LABELS, REFERENCES, SEEDS, VERSION, WORLDS
+from lpm.suite.jobs import METRICS
+from lpm.suite.worlds import REFERENCES, VERSION
 
 BASELINES = "baselines.json"
 MOST_BYTES = 2_000_000
 """Of a card; one of ours has about 20,000."""
-TOLERANCE = 0.02
-"""Between a stored score and the same from the stored numbers, which have four digits."""
 SHORT = ("name", "label", "seeds", "total", "axes", "worlds", "families", "cost", "missing")
 """What the package carries of a card."""
 
@@ -92,7 +89,7 @@ def _array(values: Sequence[float | None]) -> Any:
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
-# ---- cards of others ----------------------------------------------------------------------------------------------
+# ---- cards in files -----------------------------------------------------------------------------------------------
 def read_cards(folder: Path) -> tuple[list[Card], list[str]]:
     """The cards of a folder, best first, and a warning for each file that is none."""
     cards, warnings = [], []
@@ -105,106 +102,15 @@ def read_cards(folder: Path) -> tuple[list[Card], list[str]]:
 
 
 def read_card(path: Path) -> Card:
-    """A card; a ValueError names the file, what was expected and what came."""
+    """A card of this version of the suite; a ValueError names the file, what was expected and what came."""
     try:
-        content = read_regular(path, MOST_BYTES)
-        try:
-            card = parse_json(content)
-        except ValueError as problem:
-            raise ValueError(f"expected JSON, got {type(problem).__name__}: {problem}") from None
-        check_card(card)
-    except (ValueError, OSError) as problem:
-        raise ValueError(f"{path}: not a card of lpm suite: {problem}") from None
-    except (LookupError, TypeError, AttributeError, OverflowError) as problem:
-        unlike = f"expected the form of one, got {type(problem).__name__}: {problem}"
-        raise ValueError(f"{path}: not a card of lpm suite: {unlike}") from None
-    return dict(card)
-
-
-def check_card(card: Any) -> None:
-    """Whether the value has the form of a card of this version, and its scores follow from its numbers."""
-    _expect("the file", card, dict)
-    for key, value in (("format", FORMAT), ("suite", VERSION)):
-        if card.get(key) != value:
-            raise ValueError(f"{key}: expected {value!r}, got {_short(card.get(key))}")
-    if card.get("scale") not in SEEDS:
-        raise ValueError(f"scale: expected one of {', '.join(SEEDS)}, got {_short(card.get('scale'))}")
-    for key in ("name", "label", "bonus", "policy"):
-        text = _expect(key, card.get(key), str)
-        if not 0 < len(text) <= 200 or not text.isprintable():
-            raise ValueError(f"{key}: expected 1 to 200 printable characters, got {_short(text)}")
-    _expect("fields", card.get("fields"), dict)
-    _expect("machine", card.get("machine"), dict)
-    seeds = _expect("seeds", card.get("seeds"), list)
-    if not seeds or len(set(map(str, seeds))) < len(seeds) or not all(_is_int(seed) for seed in seeds):
-        raise ValueError(f"seeds: expected different integers from 0, got {_short(seeds)}")
-    _estimate("total", card.get("total"))
-    for kind, known in (("axes", AXES), ("worlds", WORLDS), ("families", LABELS)):
-        for key, estimate in _expect(kind, card.get(kind), dict).items():
-            if key not in known:
-                raise ValueError(f"{kind}: expected some of {', '.join(known)}, got {_short(key)}")
-            _estimate(f"{kind}.{key}", estimate)
-    absent = [axis for axis in AXES if axis not in card["axes"]]
-    if absent:
-        raise ValueError(f"axes: expected {', '.join(AXES)}, got none of {', '.join(absent)}")
-    _check_conditions(card, len(seeds))
-    paid = _numbers("still_paid", card.get("still_paid"))
-    if len(paid) not in (0, len(seeds)):
-        raise ValueError(f"still_paid: expected a number for each of {len(seeds)} seeds, got {len(paid)}")
-    _number("cost", card.get("cost"))
-    if card.get("cost") is None or card["cost"] <= 0:
-        raise ValueError(f"cost: expected a number above 0, got {_short(card.get('cost'))}")
-    _check_scores(card)
-
-
-def _check_conditions(card: Card, seeds: int) -> None:
-    """Whole worlds, and in each condition a number a seed and the means of both references."""
-    known = ["/".join(cell) for cell in conditions(card["scale"])]
-    found = _expect("conditions", card.get("conditions"), dict)
-    for key, numbers in found.items():
-        if key not in known:
-            raise ValueError(f"conditions: expected some of {', '.join(known)}, got {_short(key)}")
-        _expect(f"conditions.{key}", numbers, dict)
-        for metric in METRICS:
-            values = _numbers(f"conditions.{key}.{metric}", numbers.get(metric))
-            if len(values) != seeds:
-                raise ValueError(f"conditions.{key}.{metric}: expected {seeds} numbers, got {len(values)}")
-            for reference in REFERENCES:
-                means = _expect(f"conditions.{key}.{reference}", numbers.get(reference), dict)
-                _number(f"conditions.{key}.{reference}.{metric}", means.get(metric))
-    worlds = {key.partition("/")[0] for key in found}
-    parts = [key for key in known if key.partition("/")[0] in worlds and key not in found]
-    if not found or parts:
-        raise ValueError(f"conditions: expected all of a world, got none of {', '.join(parts or known)}")
-    missing = [world for world in WORLDS if world not in worlds]
-    if card.get("missing") != missing:
-        raise ValueError(f"missing: expected {missing}, the worlds without runs, got {_short(card.get('missing'))}")
-
-
-def _check_scores(card: Card) -> None:
-    """The scores once more from the numbers per seed, and the references against those of the package."""
-    for name, runs in packaged_references(card["scale"]).items():
-        for key, numbers in card["conditions"].items():
-            world, _, condition = key.partition("/")
-            for metric, values in runs.cells.get((world, condition), {}).items():
-                ours, theirs = float(values.mean()), numbers[name][metric]
-                if math.isfinite(ours) and (theirs is None or abs(ours - theirs) > 1e-3):
-                    expected = f"the package's reference, {ours:.4g} {metric}"
-                    raise ValueError(
-                        f"conditions.{key}.{name}: expected {expected}, got {theirs}; run without --own-references"
-                    )
-    random, oracle = _means(card)
-    cells = counted(random, oracle, card["scale"])
-    for key, numbers in card["conditions"].items():
-        if numbers.get("counts") is not (tuple(key.split("/")) in cells):
-            raise ValueError(f"conditions.{key}.counts: expected {not numbers.get('counts')}, from its references")
-    for (kind, what), value in measure(runs_from(card), random, oracle, cells).items():
-        key = "/".join(what) if isinstance(what, tuple) else str(what)
-        stored = card["total"] if kind == "total" else card[kind].get(key, {"value": None})
-        given = math.nan if stored["value"] is None else float(stored["value"])
-        if math.isfinite(value) != math.isfinite(given) or (math.isfinite(value) and abs(value - given) > TOLERANCE):
-            where = kind if kind == "total" else f"{kind}.{key}"
-            raise ValueError(f"{where}: expected {value:.4f}, which follows from its numbers per seed, got {given}")
+        card: Card = parse_json(read_regular(path, MOST_BYTES))
+        found = card["format"], card["suite"]
+    except (OSError, ValueError, LookupError, TypeError) as problem:
+        raise ValueError(f"{path}: expected a card of lpm suite, got {type(problem).__name__}: {problem}") from None
+    if found != (FORMAT, VERSION):
+        raise ValueError(f"{path}: expected {FORMAT!r} of suite {VERSION}, got {found[0]!r} of suite {found[1]!r}")
+    return card
 
 
 def _means(card: Card) -> tuple[Runs, Runs]:
@@ -215,43 +121,6 @@ def _means(card: Card) -> tuple[Runs, Runs]:
         return runs_from({"seeds": [0], "conditions": means})
 
     return runs("random"), runs("oracle")
-
-
-def _expect(key: str, value: Any, kind: type) -> Any:
-    if not isinstance(value, kind):
-        words = {"dict": "an object", "list": "a list", "str": "a text"}[kind.__name__]
-        raise ValueError(f"{key}: expected {words}, got {_short(value)}")
-    return value
-
-
-def _estimate(key: str, value: Any) -> None:
-    ends = {end: _expect(key, value, dict).get(end) for end in ("value", "low", "high")}
-    for end, number in ends.items():
-        _number(f"{key}.{end}", number)
-    if None in ends.values() and set(ends.values()) != {None}:
-        raise ValueError(f"{key}: expected value, low and high, or null for all, got {_short(value)}")
-
-
-def _numbers(key: str, values: Any) -> list[Any]:
-    for value in _expect(key, values, list):
-        _number(key, value)
-    return list(values)
-
-
-def _number(key: str, value: Any) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 1e9:
-        raise ValueError(f"{key}: expected a number or null, got {_short(value)}")
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 # ---- the leaderboard ----------------------------------------------------------------------------------------------

@@ -8,27 +8,24 @@ every world.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lpm.agents.ppo import PRESETS
-from lpm.core.mixer import MixerConfig
-from lpm.envs.maze_geometry import CELL, GRID, ROOMS
+from lpm.envs import maze_geometry
 from lpm.envs.rooms import generate_layout
-from lpm.experiments import lgn_parts, maze, mountain_car
 from lpm.experiments.experiment import Method
-from lpm.experiments.methods import ADDED
-from lpm.experiments.training import Condition, Scale, Scores, TrainingExperiment, average
-from lpm.runs.config import AgentConfig
+from lpm.experiments.methods import BASELINES
+from lpm.experiments.pictures import maze_grid, mountain_car_grid
+from lpm.experiments.training import Condition, Scale, Scores, Settings, TrainingExperiment, average
 
 VERSION = 1
 """Of the suite. It changes whenever a world, a condition, the agent or a score does: cards do not mix."""
 CLEAN = "clean"
 SEEDS = {"smoke": 2, "desk": 5}
-REFERENCES: Mapping[str, Method] = {name: ADDED[name] for name in ("random", "oracle")}
+REFERENCES: Mapping[str, Method] = {name: BASELINES[name] for name in ("random", "oracle")}
 """0 and 1 of every axis."""
 
 
@@ -46,7 +43,7 @@ class World:
 
 
 def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
-    """What a run is scored by: cells, steps on noise, success in the last third of it, how first visits are paid."""
+    """What a run is scored by: cells, steps on noise, late success, share of the bonus on first visits."""
     late = {"success": curves.get("success", [])[-(len(curves["step"]) // 3 or 1) :]}
     means = {**average(curves, "noise_share"), **average(late, "success"), **average(curves, "first_visits")}
     return {"cells": float(np.count_nonzero(visits)), "noise_share": 0.0, "success": 0.0, **means}
@@ -56,7 +53,8 @@ def score_maze(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> 
     """The same, but cells of the arm in which episodes start do not count: random actions see most of that arm."""
     beyond = visits.copy()
     if len(beyond):
-        beyond.reshape(GRID)[: round(ROOMS[0].max_x / CELL), : round(ROOMS[0].max_z / CELL)] = 0
+        arm, cell = maze_geometry.ROOMS[0], maze_geometry.CELL
+        beyond.reshape(maze_geometry.GRID)[: round(arm.max_x / cell), : round(arm.max_z / cell)] = 0
     return score(curves, beyond)
 
 
@@ -81,14 +79,14 @@ def _world(
     env_id: str,
     families: Mapping[str, tuple[str, Mapping[str, Any]]],
     steps: int,
-    agent: AgentConfig,
+    agent: Settings,
     env: Mapping[str, Any],
     *,
     smoke: tuple[str, ...],
     smoke_steps: int,
     watched: tuple[str, ...] = (),
     metric: str = "cells",
-    mixer: MixerConfig | None = None,
+    mixer: Settings | None = None,
     scores: Scores = score,
     about: tuple[str, ...] = (),
     grid: Grid,
@@ -111,12 +109,15 @@ def _world(
         lower_is_better=("noise_share",),
         score=scores,
         grid=grid,
-        mixer=mixer or MixerConfig(),
+        mixer=mixer or {},
     )
     return World(label, experiment, watched, metric)
 
 
-_MAZE = replace(PRESETS["noisy"], num_envs=16, rollout_steps=32, epochs=2)
+CAR_AGENT = {"preset": "published-noisy"}
+ROOMS_AGENT = {"preset": "published-noisy", "num_envs": 16, "rollout_steps": 128}
+MAZE_AGENT = {"preset": "published-noisy", "num_envs": 16, "rollout_steps": 32, "epochs": 2}
+ROOMS = {"num_rooms": 6, "max_episode_steps": 400}
 
 
 def _families(*names: str) -> dict[str, tuple[str, Mapping[str, Any]]]:
@@ -149,12 +150,12 @@ WORLDS: Mapping[str, World] = {
         # without noise the second action still freezes the car: the price of idling is in both
         {CLEAN: ("no noise", {"noise": "idle"}), "action": ("noise action", {"noise": True})},
         30_720,
-        mountain_car.AGENT,
+        CAR_AGENT,
         {},
         smoke=(CLEAN, "action"),
         smoke_steps=4_096,
         watched=("action",),
-        grid=mountain_car.grid,
+        grid=mountain_car_grid,
     ),
     "rooms": _world(
         "rooms",
@@ -164,8 +165,8 @@ WORLDS: Mapping[str, World] = {
             "action", "sequence", "wall", "video", "half", "small", "place", "room", "sticky", "dynamics", "doors"
         ),
         40_960,
-        lgn_parts.AGENT,
-        lgn_parts.ROOMS,
+        ROOMS_AGENT,
+        ROOMS,
         smoke=(CLEAN, "action", "half"),
         smoke_steps=4_096,
         watched=("action", "sequence"),
@@ -177,8 +178,8 @@ WORLDS: Mapping[str, World] = {
         "lpm/Rooms-v0",
         _families("action", "photographs", "half"),
         40_960,
-        lgn_parts.AGENT,
-        {**lgn_parts.ROOMS, "observation": "onehot"},
+        ROOMS_AGENT,
+        {**ROOMS, "observation": "onehot"},
         smoke=(CLEAN,),
         smoke_steps=4_096,
         watched=("action", "photographs"),
@@ -190,14 +191,14 @@ WORLDS: Mapping[str, World] = {
         "lpm/NoisyMaze-v0",
         _families("photographs", "wall", "part", "small", "sticky"),
         8_192,
-        _MAZE,
+        MAZE_AGENT,
         {"width": 36, "height": 36, "threads": 1, "max_steps": 150},
         smoke=(CLEAN,),
         smoke_steps=1_024,
         watched=("photographs",),
         scores=score_maze,
         about=("The score counts cells beyond the arm in which episodes start; the curves count every cell.",),
-        grid=maze.grid,
+        grid=maze_grid,
     ),
     "task": _world(
         "task",
@@ -205,14 +206,14 @@ WORLDS: Mapping[str, World] = {
         "lpm/Rooms-v0",
         _families("action"),
         40_960,
-        lgn_parts.AGENT,
+        ROOMS_AGENT,
         {"num_rooms": 3, "room_size": 5, "max_episode_steps": 150, "observation": "onehot", "goal": True},
         smoke=(CLEAN,),
         smoke_steps=4_096,
         watched=("action",),
         metric="success",
         about=("The score is that of the last third of a run.",),
-        mixer=MixerConfig(weight=0.1),
+        mixer={"weight": 0.1},
         grid=rooms_grid(3, 5),
     ),
 }

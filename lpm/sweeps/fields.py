@@ -15,7 +15,7 @@ class Field:
     """A field and the values to search."""
 
     name: str
-    """Of the bonus's config."""
+    """Of the bonus's config; "mixer.weight" and the like of the mixer's."""
     low: float | int | None = None
     """Smallest value of a range; integers make it a range of integers."""
     high: float | int | None = None
@@ -42,7 +42,7 @@ def parse_field(text: str) -> Field:
     ('log', 'linear', 'exp')
     """
     name, equals, values = text.partition("=")
-    if not equals or not name.isidentifier() or not values:
+    if not equals or not all(part.isidentifier() for part in name.split(".")) or not values:
         raise ValueError(f"--field {text}: {HOW}")
     span = values.removesuffix(":log")
     log = span != values

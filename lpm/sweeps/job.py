@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from lpm.earlier import current_settings
-from lpm.files import parse_json, read_regular, write_atomic
-from lpm.lock import exclusive
+from lpm.storage.files import parse_json, read_regular, write_atomic
+from lpm.storage.lock import exclusive
 
 RESULT_FORMAT = 1
 """Of result files; a file with another number is refused."""
@@ -31,8 +30,8 @@ on from there by itself, and first ticks what it found done.
 """
 
 
-class Watch(Protocol):
-    """Whom a backend tells what happens; jobs are meant by their place in the list given to the backend."""
+class Events(Protocol):
+    """Callbacks of a backend; a job is meant by its index in the list given to the backend."""
 
     def started(self, index: int) -> None:
         """An attempt at a job has begun."""
@@ -50,7 +49,7 @@ class Watch(Protocol):
         """A job has no result and is not tried again."""
 
     def waiting(self) -> None:
-        """Nothing new; said now and then so that clocks go on."""
+        """Nothing new; called now and then so that clocks go on."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def load_result(job: Job) -> Result | None:
     """The stored result of a job, or None. A file that is not a result of these settings is refused."""
     try:
         stored = parse_json(read_regular(job.path))
-        settings, version, wanted = current_settings(stored["settings"]), stored.get("format"), _plain(job.settings)
+        settings, version, wanted = stored["settings"], stored.get("format"), _plain(job.settings)
         differing = sorted(k for k in {*settings, *wanted} if settings.get(k) != wanted.get(k))
     except FileNotFoundError:
         return None
@@ -94,7 +93,8 @@ def load_result(job: Job) -> Result | None:
     if differing:
         shown = "; ".join(f"{k}: {settings.get(k)!r} there, {job.settings.get(k)!r} now" for k in differing)
         raise ValueError(f"{job.path} holds a run with other settings ({shown}); use another --out or delete it")
-    return {**stored, "settings": settings}
+    result: Result = stored
+    return result
 
 
 def encode(job: Job, result: Result) -> bytes:

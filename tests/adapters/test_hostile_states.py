@@ -14,7 +14,8 @@ from gymnasium.spaces import Box, Discrete
 from hostile import ATTACKS, attacks
 
 import lpm
-from lpm import Spaces, state_file
+from lpm import Spaces
+from lpm.storage import state_file
 
 ROWS = 3
 SPACES = Spaces(Box(-1, 1, (3,)), Discrete(2))
@@ -72,7 +73,7 @@ def rllib(folder: Path) -> Reader:
     from lpm.adapters.rllib import IntrinsicConnector
 
     good, connector = (
-        IntrinsicConnector(lpm.make("rnd", SPACES, num_envs=ROWS, rollout_steps=4, seed=seed), lpm.MixerConfig())
+        IntrinsicConnector(lpm.make("rnd", SPACES, num_envs=ROWS, rollout_steps=4, seed=seed), mixer=lpm.MixerConfig())
         for seed in (1, 2)
     )
     return Reader(connector._state, good.get_state()["bytes"], lambda content: connector.set_state({"bytes": content}))

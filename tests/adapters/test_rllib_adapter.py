@@ -43,7 +43,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec  # noqa: E402
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode  # noqa: E402
 
 from lpm.adapters.rllib import IntrinsicConnector, IntrinsicPPOLearner, NoteEpisodes, add_intrinsic  # noqa: E402
-from lpm.versions import pip_install  # noqa: E402
+from lpm.utils.versions import pip_install  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*rllib-single-agent-env"),
@@ -52,7 +52,7 @@ pytestmark = [
 ]
 
 SPACES = Spaces(Box(-1, 1e6, (3,), np.float32), Discrete(2))
-RAW = MixerConfig(normalise="none")
+RAW = MixerConfig(weight=1.0, scale="none")
 ROWS = len(LENGTHS)
 _rows = itertools.count()
 
@@ -134,7 +134,7 @@ def test_the_successor_at_an_end_is_the_terminal_observation(lstm: bool) -> None
     settings = config()
     if lstm:  # then RLlib pads the batch with zeros
         settings.rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[8], use_lstm=True, max_seq_len=4))
-    algorithm, result = trained(add_intrinsic(settings, "paying", RAW), iterations=3)
+    algorithm, result = trained(add_intrinsic(settings, "paying", mixer=RAW), iterations=3)
     connector = intrinsic(algorithm)
     ends = sum(assert_true_successors(block) for block in connector.bonus.seen)
     steps = sum(int(block.valid.sum()) for block in connector.bonus.seen)
@@ -145,7 +145,7 @@ def test_the_successor_at_an_end_is_the_terminal_observation(lstm: bool) -> None
 
 
 def test_an_episode_keeps_its_row_from_batch_to_batch() -> None:
-    algorithm, _ = trained(add_intrinsic(config(batch=15), "paying", RAW), iterations=4)
+    algorithm, _ = trained(add_intrinsic(config(batch=15), "paying", mixer=RAW), iterations=4)
     seen = intrinsic(algorithm).bonus.seen
     obs, after, valid, done = (
         torch.cat([getattr(block, name) for block in seen]) for name in ("obs", "next_obs", "valid", "done")
@@ -162,7 +162,7 @@ def test_an_episode_keeps_its_row_from_batch_to_batch() -> None:
 @pytest.mark.parametrize("normalize", [True, False])
 def test_the_bonus_sees_the_action_that_was_executed(normalize: bool) -> None:
     settings = config(Echo, batch=30).environment(normalize_actions=normalize, clip_actions=not normalize)
-    algorithm, _ = trained(add_intrinsic(settings, "constant", RAW), iterations=1)
+    algorithm, _ = trained(add_intrinsic(settings, "constant", mixer=RAW), iterations=1)
     (block,) = intrinsic(algorithm).bonus.seen
     assert torch.equal(block.action[block.valid], block.next_obs[block.valid])
     algorithm.stop()
@@ -170,7 +170,7 @@ def test_the_bonus_sees_the_action_that_was_executed(normalize: bool) -> None:
 
 def test_a_dict_observation_is_flattened_by_rllib() -> None:
     settings = config(keyed=True).env_runners(env_to_module_connector=lambda *_, **__: FlattenObservations())
-    algorithm, _ = trained(add_intrinsic(settings, "paying", RAW), iterations=2)
+    algorithm, _ = trained(add_intrinsic(settings, "paying", mixer=RAW), iterations=2)
     blocks = intrinsic(algorithm).bonus.seen
     assert blocks[0].obs.shape[-1] == 4
     assert sum(assert_true_successors(block) for block in blocks) > 10
@@ -178,7 +178,7 @@ def test_a_dict_observation_is_flattened_by_rllib() -> None:
 
 
 def test_a_bonus_that_needs_the_policy_gets_it() -> None:
-    algorithm, result = trained(add_intrinsic(config(), "eme", RAW), iterations=1)
+    algorithm, result = trained(add_intrinsic(config(), "eme", mixer=RAW), iterations=1)
     assert np.isfinite(result["learners"]["default_policy"]["intrinsic_raw_mean"])
     algorithm.stop()
 
@@ -187,22 +187,22 @@ def test_a_bonus_that_needs_the_policy_gets_it() -> None:
 def test_weight_0_is_no_adapter_and_weight_1_is_not() -> None:
     bare = parameters(config())
     assert gap(bare, parameters(config())) == 0.0
-    assert gap(bare, parameters(add_intrinsic(config(), "rnd", MixerConfig(weight=0.0)))) == 0.0
-    assert gap(bare, parameters(add_intrinsic(config(), "rnd", MixerConfig(weight=1.0)))) > 1e-6
+    assert gap(bare, parameters(add_intrinsic(config(), "rnd", 0.0))) == 0.0
+    assert gap(bare, parameters(add_intrinsic(config(), "rnd", 1.0))) > 1e-6
 
 
 def test_ppo_with_a_known_bonus_is_ppo_on_an_environment_that_pays_it() -> None:
     paid_by_env = parameters(config(pays=True))
-    assert gap(paid_by_env, parameters(add_intrinsic(config(), "paying", RAW))) == 0.0
+    assert gap(paid_by_env, parameters(add_intrinsic(config(), "paying", mixer=RAW))) == 0.0
     assert gap(paid_by_env, parameters(config())) > 1e-6
 
 
 def test_task_return_and_bonus_are_reported_apart() -> None:
     bare, plain = trained(config())
-    algorithm, result = trained(add_intrinsic(config(), "constant", MixerConfig(weight=1000.0, normalise="none")), 2)
+    algorithm, result = trained(add_intrinsic(config(), "constant", mixer=MixerConfig(weight=1000.0, scale="none")), 2)
     learner = result["learners"]["default_policy"]
     assert learner["intrinsic_raw_mean"] == 1.0
-    assert learner["intrinsic_mixed_mean"] == learner["intrinsic_weight"] == 1000.0
+    assert learner["intrinsic_mixed_mean"] == 1000.0
     assert abs(result["env_runners"]["episode_return_mean"]) < 100.0
     assert abs(plain["env_runners"]["episode_return_mean"]) < 100.0
     algorithm.stop()
@@ -247,7 +247,7 @@ def shown(connector: IntrinsicConnector, episodes: list[Any]) -> dict[tuple[str]
 def test_appended_steps_are_paid_nothing_and_cut_chunks_do_not_end() -> None:
     bonus = Constant(SPACES, num_envs=2)
     rewards = shown(
-        IntrinsicConnector(bonus, RAW), [episode(0, 3, id_="a"), episode(0, 2, number=1, id_="b", truncated=True)]
+        IntrinsicConnector(bonus, mixer=RAW), [episode(0, 3, id_="a"), episode(0, 2, number=1, id_="b", truncated=True)]
     )
     assert [values.tolist() for values in rewards.values()] == [[1.0, 2.0, 3.0, 0.0], [1.0, 2.0, 0.0]]
     (block,) = bonus.seen
@@ -259,8 +259,7 @@ def test_appended_steps_are_paid_nothing_and_cut_chunks_do_not_end() -> None:
 
 @pytest.mark.parametrize("name", ["lpm", "ngu", "lgn"])
 def test_save_load_continue_is_as_if_uninterrupted(name: str, tmp_path: Path) -> None:
-    mixer = MixerConfig(schedule="linear", clip=3.0)
-    algorithm, _ = trained(add_intrinsic(config(), name, mixer, total_steps=1000, seed=5))
+    algorithm, _ = trained(add_intrinsic(config(), name, mixer=MixerConfig(clip=3.0), seed=5))
     saved = algorithm.save_to_path(str(tmp_path / "checkpoint"))
     restored = Algorithm.from_checkpoint(saved)
     connectors = intrinsic(algorithm), intrinsic(restored)
@@ -371,8 +370,11 @@ class OtherLearner(PPOTorchLearner):
             "expected one agent",
         ),
         (lambda: add_intrinsic(config(), "rdn"), "unknown bonus 'rdn'; did you mean rnd"),
-        (lambda: add_intrinsic(config(), "rnd", MixerConfig(heads=2)), "use value_heads of lpm.agents.PPO"),
-        (lambda: add_intrinsic(config(), "rnd", MixerConfig(schedule="cosine")), "total_steps: expected an integer"),
+        (
+            lambda: add_intrinsic(config(), "rnd", RAW),
+            "weight: expected a number, got a MixerConfig; pass it as mixer=",
+        ),
+        (lambda: add_intrinsic(config(), "rnd", -1.0), "MixerConfig.weight: expected a finite number of at least 0"),
         (lambda: config().learners(learner_class=IntrinsicPPOLearner).build_algo(), r"use add_intrinsic\(config\)"),
     ],
 )
@@ -382,7 +384,7 @@ def test_bad_input_says_what_to_use(act: Any, message: str) -> None:
 
 
 def test_wrong_placement_is_refused() -> None:
-    connector = IntrinsicConnector(Constant(SPACES), RAW)
+    connector = IntrinsicConnector(Constant(SPACES), mixer=RAW)
     note = {"lpm_intrinsic": [Chunk("a", 0, 1, False, False)]}
     for batch, shared, message in (
         ({}, {}, r"AddNextObservationsFromEpisodesToTrainBatch before it; use add_intrinsic\(config\)"),
@@ -395,7 +397,7 @@ def test_wrong_placement_is_refused() -> None:
 
 
 def test_spaces_that_no_bonus_knows_are_refused() -> None:
-    settings = add_intrinsic(config(Echo, batch=30), "constant", RAW)
+    settings = add_intrinsic(config(Echo, batch=30), "constant", mixer=RAW)
     settings.rl_module(rl_module_spec=RLModuleSpec(module_class=DictModule))
     with pytest.raises(ValueError, match=r"expected a gymnasium Box, got Dict.*; choose keys with"):
         settings.build_algo()
@@ -417,8 +419,17 @@ def test_the_example_runs_and_says_what_it_reached(capsys: pytest.CaptureFixture
     example = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = example
     spec.loader.exec_module(example)
-    paid = example.train(example.Args(env_id="CartPole-v1", steps=64, num_envs=2, num_steps=16, bonus="lpm"))
-    assert paid["intrinsic_weight"] == 0.5
-    assert "intrinsic_dynamics_loss" in paid
+    metrics = example.train(example.Args(env_id="CartPole-v1", steps=64, num_envs=2, num_steps=16, bonus="lpm"))
+    assert metrics["intrinsic_task_scale"] > 0
+    assert "intrinsic_dynamics_loss" in metrics
     last = capsys.readouterr().out.splitlines()[-1]
     assert re.fullmatch(r"reached after 64 steps: task return [\d.]+, bonus -?[\d.]+ a step", last)
+
+
+def test_the_page_runs() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "adapters" / "rllib.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(code.replace("4000", "128"), "rllib.md", "exec"), names)
+    assert names["result"]["learners"]["default_policy"]["intrinsic_share"] >= 0
+    names["algorithm"].stop()

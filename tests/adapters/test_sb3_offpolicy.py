@@ -16,7 +16,7 @@ from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 
 from lpm.adapters.sb3 import IntrinsicReplayBuffer, MixerConfig, make_bonus, spaces_of
 
-PLAIN = MixerConfig(normalise="none")
+PLAIN = MixerConfig(weight=1.0, scale="none")
 SIZE = 150
 
 
@@ -42,7 +42,7 @@ def samples(buffer: Any, env: Any, count: int = 64) -> Any:
 def test_training_equals_that_on_an_environment_that_pays_the_bonus_itself(name: str) -> None:
     paid, mixed = off_policy(name, environment(name, pays=True)), off_policy(name, environment(name))
     bonus = bonus_for(mixed)
-    IntrinsicReplayBuffer.attach(mixed, bonus, PLAIN)
+    IntrinsicReplayBuffer.attach(mixed, bonus, mixer=PLAIN)
     learn(paid)
     learn(mixed)
     assert same(parameters(paid), parameters(mixed))
@@ -54,7 +54,9 @@ def test_training_equals_that_on_an_environment_that_pays_the_bonus_itself(name:
 def test_the_critic_sees_task_reward_plus_weighted_bonus_on_raw_observations(name: str, normalised: bool) -> None:
     env: Any = VecNormalize(environment(name)) if normalised else environment(name)
     model = off_policy(name, env)
-    buffer = IntrinsicReplayBuffer.attach(model, bonus_for(model), MixerConfig(weight=0.5, normalise="none", clip=1.0))
+    buffer = IntrinsicReplayBuffer.attach(
+        model, bonus_for(model), mixer=MixerConfig(weight=0.5, scale="none", clip=1.0)
+    )
     learn(model)
     normaliser = model.get_vec_normalize_env()
     assert (normaliser is not None) == normalised
@@ -74,23 +76,24 @@ def test_the_critic_sees_task_reward_plus_weighted_bonus_on_raw_observations(nam
 
 def test_samples_are_scored_with_the_bonus_as_it_is_now() -> None:
     model = off_policy("DQN", envs())
-    buffer = IntrinsicReplayBuffer.attach(model, bonus_for(model, Constant), PLAIN)
+    buffer = IntrinsicReplayBuffer.attach(model, bonus_for(model, Constant), mixer=PLAIN)
     learn(model)
     before = samples(buffer, None).rewards
     buffer.bonus.scale.fill_(3.0)  # type: ignore[operator]
     assert torch.allclose(samples(buffer, None).rewards, before + 2.0)
 
 
-def test_the_bonus_is_divided_by_its_running_scale_and_follows_its_schedule() -> None:
+def test_the_bonus_is_divided_by_its_scale_and_brought_to_that_of_the_task() -> None:
     model = off_policy("DQN", envs())
-    mixer = MixerConfig(weight=2.0, schedule="linear", final_weight=0.0, extrinsic_weight=0.0)
-    buffer = IntrinsicReplayBuffer.attach(model, bonus_for(model), mixer)
+    buffer = IntrinsicReplayBuffer.attach(
+        model, bonus_for(model), mixer=MixerConfig(1.5, scale="task", extrinsic_weight=0.0)
+    )
     learn(model)
-    model.num_timesteps = model._total_timesteps // 4
     raw, mixed = samples(buffer.inner, None), samples(buffer, None)
     step = raw.next_observations[:, 2].long().numpy()
-    expected = 1.5 * PAY[step, raw.actions.flatten().numpy()] / buffer.mixer.std
-    assert buffer.mixer.std != 1.0
+    scale = buffer.mixer.task_scale.value / buffer.mixer.bonus_scale.value
+    expected = 1.5 * PAY[step, raw.actions.flatten().numpy()] * scale
+    assert 1.0 not in (buffer.mixer.task_scale.value, buffer.mixer.bonus_scale.value)
     assert np.allclose(mixed.rewards.numpy().ravel(), expected, rtol=1e-2)
 
 
@@ -104,7 +107,7 @@ def test_continuous_actions_reach_the_bonus_as_they_were_executed() -> None:
 
     model = off_policy("SAC", Note([lambda: Tracing(continuous=True)]))
     bonus = bonus_for(model)
-    IntrinsicReplayBuffer.attach(model, bonus, PLAIN)
+    IntrinsicReplayBuffer.attach(model, bonus, mixer=PLAIN)
     learn(model, 64)
     seen = torch.cat([block.action for block in bonus.seen]).numpy()
     assert np.array_equal(seen, np.stack(executed)[: len(seen)])
@@ -114,7 +117,7 @@ def test_continuous_actions_reach_the_bonus_as_they_were_executed() -> None:
 def test_dict_observations_with_a_chosen_key() -> None:
     paid, mixed = (off_policy("DQN", envs(keyed=True, pays=pays), policy="MultiInputPolicy") for pays in (True, False))
     bonus = bonus_for(mixed, obs_key="here")
-    IntrinsicReplayBuffer.attach(mixed, bonus, PLAIN, obs_key="here")
+    IntrinsicReplayBuffer.attach(mixed, bonus, mixer=PLAIN, obs_key="here")
     learn(paid)
     learn(mixed)
     assert isinstance(paid.replay_buffer, DictReplayBuffer)
@@ -125,7 +128,9 @@ def test_dict_observations_with_a_chosen_key() -> None:
 def test_dict_observations_under_vecnormalize() -> None:
     env = VecNormalize(envs(keyed=True))
     model = off_policy("DQN", env, policy="MultiInputPolicy")
-    buffer = IntrinsicReplayBuffer.attach(model, bonus_for(model, Constant, obs_key="here"), PLAIN, obs_key="here")
+    buffer = IntrinsicReplayBuffer.attach(
+        model, bonus_for(model, Constant, obs_key="here"), mixer=PLAIN, obs_key="here"
+    )
     learn(model)
     plain, mixed = samples(buffer.inner, env), samples(buffer, env)
     assert all(torch.equal(plain.observations[key], mixed.observations[key]) for key in ("here", "junk"))
@@ -136,7 +141,7 @@ def test_a_buffer_that_saves_memory_pays_nothing_where_it_lost_the_final_observa
     settings = {"optimize_memory_usage": True, "replay_buffer_kwargs": {"handle_timeout_termination": False}}
     model = off_policy("DQN", envs(), **settings)
     bonus = bonus_for(model, Constant)
-    buffer = IntrinsicReplayBuffer.attach(model, bonus, PLAIN)
+    buffer = IntrinsicReplayBuffer.attach(model, bonus, mixer=PLAIN)
     learn(model)
     plain, mixed = samples(buffer.inner, None), samples(buffer, None)
     assert torch.equal(mixed.rewards - plain.rewards > 0.5, plain.dones == 0)
@@ -151,7 +156,7 @@ def test_weight_one_changes_the_policy_and_weight_zero_does_not(name: str, bonus
         model = off_policy(name, environment(name))
         if weight is not None:
             made = make_bonus(bonus, model, rollout_steps=16, warmup=16)
-            IntrinsicReplayBuffer.attach(model, made, MixerConfig(weight=weight))
+            IntrinsicReplayBuffer.attach(model, made, weight)
         learn(model)
         trained[weight] = parameters(model)
     assert same(trained[None], trained[0.0])
@@ -161,7 +166,7 @@ def test_weight_one_changes_the_policy_and_weight_zero_does_not(name: str, bonus
 def test_updates_come_as_often_as_asked_and_both_returns_are_logged() -> None:
     model = off_policy("DQN", VecMonitor(envs()))
     bonus = bonus_for(model, Constant)
-    buffer = IntrinsicReplayBuffer.attach(model, bonus, MixerConfig(weight=100.0, normalise="none"), update_every=9)
+    buffer = IntrinsicReplayBuffer.attach(model, bonus, mixer=MixerConfig(weight=100.0, scale="none"), update_every=9)
     dumps = keep_log(model)
     learn(model, 50 * ROWS)
     assert bonus.updates == buffer.updates == 5
@@ -174,12 +179,12 @@ def test_updates_come_as_often_as_asked_and_both_returns_are_logged() -> None:
 def test_detach_gives_the_model_its_own_buffer_back_and_saving_saves_that_one(tmp_path: Any) -> None:
     model = off_policy("DQN", envs())
     own = model.replay_buffer
-    buffer = IntrinsicReplayBuffer.attach(model, bonus_for(model), PLAIN)
+    buffer = IntrinsicReplayBuffer.attach(model, bonus_for(model), mixer=PLAIN)
     learn(model)
     model.save_replay_buffer(tmp_path / "replay")
     assert buffer.size() == own.size() == buffer.pos
     with pytest.raises(ValueError, match=r"has a bonus already; detach\(\) that one first"):
-        IntrinsicReplayBuffer.attach(model, bonus_for(model), PLAIN)
+        IntrinsicReplayBuffer.attach(model, bonus_for(model), mixer=PLAIN)
     buffer.detach()
     assert model.replay_buffer is own
     model.load_replay_buffer(tmp_path / "replay.pkl")
@@ -190,11 +195,34 @@ def test_detach_gives_the_model_its_own_buffer_back_and_saving_saves_that_one(tm
 def test_transitions_put_in_by_hand_before_learning_are_observed() -> None:
     model = off_policy("DQN", envs())
     bonus = bonus_for(model)
-    buffer = IntrinsicReplayBuffer.attach(model, bonus, PLAIN, update_every=2)
+    buffer = IntrinsicReplayBuffer.attach(model, bonus, mixer=PLAIN, update_every=2)
     obs = np.zeros((ROWS, 3), np.float32)
     for _ in range(4):
         buffer.add(obs, obs, np.zeros(ROWS, np.int64), np.ones(ROWS), np.zeros(ROWS, bool), [{}] * ROWS)
     assert (bonus.updates, buffer.inner.size()) == (2, 4)
+
+
+def test_lgn_takes_its_form_for_replayed_transitions_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    model = off_policy("SAC", environment("SAC"))
+    with caplog.at_level("WARNING", "lpm"):
+        buffer = IntrinsicReplayBuffer.attach(model, "lgn", rollout_steps=16, warmup=16, seed=3)
+    assert [record.getMessage() for record in caplog.records if "lgn_lifelong" in record.getMessage()]
+    assert not buffer.bonus.episodic
+    assert buffer.mixer.config == MixerConfig(scale="task")
+    same_form = make_bonus("lgn_lifelong", model, rollout_steps=16, warmup=16, seed=3)
+    assert type(buffer.bonus) is type(same_form)
+    assert buffer.update_every == 16
+    learn(model)
+    assert buffer.updates == 3
+
+
+@pytest.mark.parametrize("name", ["SAC", "DQN"])
+def test_under_vecnormalize_both_returns_are_in_one_unit(name: str) -> None:
+    model = off_policy(name, VecNormalize(environment(name)))
+    buffer = IntrinsicReplayBuffer.attach(model, bonus_for(model, Constant), 0.0)
+    learn(model)
+    returns = buffer.returns.means()
+    assert returns["task_return"] == pytest.approx(returns["shaped_return"], rel=1e-6)
 
 
 # ---- bad input --------------------------------------------------------------------------------------------
@@ -223,7 +251,7 @@ def test_buffers_and_bonuses_that_cannot_be_scored_at_sample_time_are_refused() 
 
 def test_an_episode_that_a_new_call_of_learn_breaks_off_is_in_no_return() -> None:
     model = off_policy("DQN", envs())
-    intrinsic = IntrinsicReplayBuffer.attach(model, bonus_for(model, Constant), PLAIN, update_every=7)
+    intrinsic = IntrinsicReplayBuffer.attach(model, bonus_for(model, Constant), mixer=PLAIN, update_every=7)
     for _ in range(4):
         learn(model, 14 * ROWS - ROWS)
     task, shaped = np.array(intrinsic.returns._sums.recent).T

@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMoni
 from lpm.adapters.sb3 import IntrinsicCallback, MixerConfig, make_bonus, spaces_of
 from lpm.adapters.sb3_onpolicy import check_on_policy
 
-PLAIN = MixerConfig(normalise="none")
+PLAIN = MixerConfig(weight=1.0, scale="none")
 
 
 class Watch(BaseCallback):
@@ -66,7 +66,7 @@ def learn(model: Any, *callbacks: BaseCallback, rollouts: int = 2) -> Any:
 def test_a_zero_bonus_leaves_the_buffer_and_the_parameters_exactly_as_they_were(name: str) -> None:
     alone, with_zero, watch, watch_zero = on_policy(name, envs()), on_policy(name, envs()), Watch(), Watch()
     learn(alone, watch)
-    learn(with_zero, IntrinsicCallback(make_bonus("none", with_zero), PLAIN), watch_zero)
+    learn(with_zero, IntrinsicCallback(make_bonus("none", with_zero), mixer=PLAIN), watch_zero)
     for before, after in zip(watch.kept, watch_zero.kept, strict=True):
         assert all(np.array_equal(before[key], after[key]) for key in before)
     assert same(parameters(alone), parameters(with_zero))
@@ -76,7 +76,7 @@ def test_a_zero_bonus_leaves_the_buffer_and_the_parameters_exactly_as_they_were(
 def test_training_equals_that_on_an_environment_that_pays_the_bonus_itself(name: str) -> None:
     paid, mixed = on_policy(name, envs(pays=True)), on_policy(name, envs())
     learn(paid, rollouts=3)
-    learn(mixed, IntrinsicCallback(bonus_for(mixed), PLAIN), rollouts=3)
+    learn(mixed, IntrinsicCallback(bonus_for(mixed), mixer=PLAIN), rollouts=3)
     assert same(parameters(paid), parameters(mixed))
 
 
@@ -86,7 +86,7 @@ def test_the_same_with_continuous_actions_and_normalised_observations() -> None:
     mixed = on_policy("PPO", VecNormalize(envs(continuous=True), **normalise))
     bonus = bonus_for(mixed)
     learn(paid)
-    learn(mixed, IntrinsicCallback(bonus, PLAIN))
+    learn(mixed, IntrinsicCallback(bonus, mixer=PLAIN))
     assert same(parameters(paid), parameters(mixed))
 
 
@@ -96,7 +96,7 @@ def test_a_constant_bonus_adds_its_closed_form_to_returns() -> None:
     learn(alone, watch_alone, rollouts=1)
     learn(
         model,
-        IntrinsicCallback(bonus_for(model, Constant), MixerConfig(weight=0.5, normalise="none")),
+        IntrinsicCallback(bonus_for(model, Constant), mixer=MixerConfig(weight=0.5, scale="none")),
         watch,
         rollouts=1,
     )
@@ -114,7 +114,7 @@ def test_a_constant_bonus_adds_its_closed_form_to_returns() -> None:
 def test_the_bonus_sees_final_observations_and_every_transition_once(name: str) -> None:
     model = on_policy(name, envs())
     bonus = bonus_for(model)
-    learn(model, IntrinsicCallback(bonus, PLAIN), rollouts=3)
+    learn(model, IntrinsicCallback(bonus, mixer=PLAIN), rollouts=3)
     assert sum(map(assert_true_successors, bonus.seen)) > 20
     whole = torch.cat([block.obs for block in bonus.seen])
     assert len(torch.unique(whole.flatten(0, 1), dim=0)) == whole[..., 0].numel() == 3 * STEPS * ROWS
@@ -123,7 +123,7 @@ def test_the_bonus_sees_final_observations_and_every_transition_once(name: str) 
 def test_under_vecnormalize_the_bonus_sees_raw_observations_and_rewards() -> None:
     model = on_policy("PPO", VecNormalize(envs()))
     bonus = bonus_for(model)
-    learn(model, IntrinsicCallback(bonus, PLAIN))
+    learn(model, IntrinsicCallback(bonus, mixer=PLAIN))
     for block in bonus.seen:
         rounded = block.next_obs.round()
         assert torch.allclose(block.next_obs, rounded, atol=1e-4)  # a final one comes back through the statistics
@@ -136,7 +136,7 @@ def test_images_are_seen_as_the_model_sees_them_even_if_vecnormalize_scales_thei
     pictures = VecNormalize(DummyVecEnv([Picture]), norm_obs=False)
     model = PPO("CnnPolicy", pictures, n_steps=8, batch_size=8, n_epochs=1, device="cpu")
     bonus = Constant(spaces_of(model), num_envs=1, rollout_steps=8)
-    model.learn(8, callback=IntrinsicCallback(bonus, PLAIN))
+    model.learn(8, callback=IntrinsicCallback(bonus, mixer=PLAIN))
     (block,) = bonus.seen
     assert block.obs.shape == (8, 1, 3, 40, 40)
     assert block.obs[:, 0, 0, 0, 0].tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
@@ -148,7 +148,7 @@ def test_dict_observations_with_a_chosen_key() -> None:
     mixed = on_policy("PPO", envs(keyed=True), policy="MultiInputPolicy")
     bonus = bonus_for(mixed, obs_key="here")
     learn(paid)
-    learn(mixed, IntrinsicCallback(bonus, PLAIN, obs_key="here"))
+    learn(mixed, IntrinsicCallback(bonus, mixer=PLAIN, obs_key="here"))
     assert sum(map(assert_true_successors, bonus.seen)) > 10
     assert same(parameters(paid), parameters(mixed))
 
@@ -159,7 +159,7 @@ def test_weight_one_changes_the_policy_and_weight_zero_does_not(name: str, bonus
     for weight in (None, 0.0, 1.0):
         model = on_policy(name, envs())
         made = make_bonus(bonus, model, warmup=16)  # it pays within these few rollouts
-        callback = None if weight is None else IntrinsicCallback(made, MixerConfig(weight=weight))
+        callback = None if weight is None else IntrinsicCallback(made, weight)
         learn(model, *([] if callback is None else [callback]), rollouts=3)
         trained[weight] = parameters(model)
     assert same(trained[None], trained[0.0])
@@ -168,7 +168,9 @@ def test_weight_one_changes_the_policy_and_weight_zero_does_not(name: str, bonus
 
 def test_extrinsic_weight_zero_keeps_the_bootstrap_at_time_limits() -> None:
     watch, model = Watch(), on_policy("PPO", envs())
-    learn(model, IntrinsicCallback(make_bonus("none", model), MixerConfig(extrinsic_weight=0.0)), watch, rollouts=1)
+    learn(
+        model, IntrinsicCallback(make_bonus("none", model), mixer=MixerConfig(extrinsic_weight=0.0)), watch, rollouts=1
+    )
     rewards = watch.kept[0]["rewards"]
     cut = np.zeros_like(rewards, dtype=bool)
     for row, length in enumerate((3, 5, 4)):
@@ -180,7 +182,7 @@ def test_extrinsic_weight_zero_keeps_the_bootstrap_at_time_limits() -> None:
 def test_the_bonus_updates_as_often_as_asked_and_both_returns_are_logged() -> None:
     model = on_policy("PPO", envs())
     bonus = bonus_for(model)
-    callback = IntrinsicCallback(bonus, PLAIN, update_every=2)
+    callback = IntrinsicCallback(bonus, mixer=PLAIN, update_every=2)
     dumps = keep_log(model)
     learn(model, callback, rollouts=5)
     assert (callback.rollouts, bonus.updates) == (5, 2)
@@ -192,16 +194,46 @@ def test_the_bonus_updates_as_often_as_asked_and_both_returns_are_logged() -> No
 
 def test_an_episode_that_a_new_call_of_learn_breaks_off_is_in_no_return() -> None:
     model = on_policy("PPO", envs())
-    callback = IntrinsicCallback(bonus_for(model, Constant), PLAIN)
+    callback = IntrinsicCallback(bonus_for(model, Constant), mixer=PLAIN)
     for _ in range(3):
         learn(model, callback, rollouts=1)
     task, shaped = np.array(callback.returns._sums.recent).T
     assert set(np.round(shaped - task)) == {3, 4, 5}
 
 
+def test_under_vecnormalize_both_returns_are_in_one_unit() -> None:
+    """Task's return and shaped return are compared: at weight 0 they are the same number."""
+    model = on_policy("PPO", VecNormalize(envs()))
+    dumps, callback = keep_log(model), IntrinsicCallback(bonus_for(model, Constant), 0.0)
+    learn(model, callback, rollouts=4)
+    returns = callback.returns.means()
+    assert returns["task_return"] == pytest.approx(returns["shaped_return"], rel=1e-6)
+    assert dumps[-1]["intrinsic/task_return"] == returns["task_return"]
+
+
+def test_a_name_is_all_it_needs() -> None:
+    alone, named, made = (on_policy("PPO", envs()) for _ in range(3))
+    callback = IntrinsicCallback("lgn", warmup=16)
+    learn(alone, rollouts=3)
+    learn(named, callback, rollouts=3)
+    learn(made, IntrinsicCallback(make_bonus("lgn", made, warmup=16)), rollouts=3)
+    assert callback.mixer.config == MixerConfig(scale="task")
+    assert (callback.bonus.num_envs, callback.bonus.rollout_steps) == (ROWS, STEPS)
+    assert same(parameters(named), parameters(made))
+    assert not same(parameters(named), parameters(alone))
+
+
+def test_scales_and_share_are_logged() -> None:
+    model = on_policy("PPO", envs())
+    dumps = keep_log(model)
+    learn(model, IntrinsicCallback("rnd"))
+    assert {f"intrinsic/{name}" for name in ("task_scale", "bonus_scale", "share", "bonus_mean")} <= dumps[-1].keys()
+    assert 0 < dumps[-1]["intrinsic/share"] < 1
+
+
 def test_monitor_keeps_the_true_return() -> None:
     model = on_policy("PPO", VecMonitor(envs()))
-    callback = IntrinsicCallback(bonus_for(model, Constant), MixerConfig(weight=100.0, normalise="none"))
+    callback = IntrinsicCallback(bonus_for(model, Constant), mixer=MixerConfig(weight=100.0, scale="none"))
     learn(model, callback)
     true = np.mean([episode["r"] for episode in model.ep_info_buffer])
     returns = callback.returns.means()
@@ -222,6 +254,9 @@ def test_an_off_policy_algorithm_is_told_what_to_use() -> None:
     ("settings", "message"),
     [
         ({"mixer": {"weight": 1.0}}, "expected an lpm.MixerConfig, got dict"),
+        ({"weight": 0.5, "mixer": PLAIN}, "weight: expected it in the MixerConfig"),
+        ({"weight": PLAIN}, "weight: expected a number, got a MixerConfig; pass it as mixer="),
+        ({"weight": -1.0}, "MixerConfig.weight: expected a finite number of at least 0, got -1.0"),
         ({"update_every": 0}, "update_every: expected an integer of at least 1, got 0"),
     ],
 )
@@ -229,6 +264,12 @@ def test_settings_that_cannot_be_followed_are_refused(settings: Any, message: st
     model = on_policy("PPO", envs())
     with pytest.raises(ValueError, match=message):
         IntrinsicCallback(make_bonus("none", model), **settings)
+
+
+def test_settings_of_a_bonus_that_is_made_already_are_refused() -> None:
+    model = on_policy("PPO", envs())
+    with pytest.raises(ValueError, match=r"settings \['beta'\] are for a bonus given by its name"):
+        learn(model, IntrinsicCallback(make_bonus("rnd", model), beta=2))
 
 
 def test_a_bonus_of_another_model_is_refused() -> None:
@@ -239,8 +280,8 @@ def test_a_bonus_of_another_model_is_refused() -> None:
         learn(model, IntrinsicCallback(make_bonus("rnd", model, num_envs=2)))
     with pytest.raises(ValueError, match="needs the policy's parameters"):
         learn(model, IntrinsicCallback(make_bonus("eme", model)))
-    with pytest.raises(ValueError, match=r"expected an lpm\.IntrinsicReward"):
-        IntrinsicCallback("lpm")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"expected a name, .* or an lpm\.IntrinsicReward; got None"):
+        learn(model, IntrinsicCallback(None))  # type: ignore[arg-type]
 
 
 def test_dict_and_discrete_observations_are_refused_with_what_to_do() -> None:
@@ -264,7 +305,7 @@ def test_a_missing_final_observation_is_refused() -> None:
 
     model = on_policy("PPO", Forgetful(envs()))
     with pytest.raises(ValueError, match=r"expected info\['terminal_observation'\]"):
-        learn(model, IntrinsicCallback(bonus_for(model), PLAIN))
+        learn(model, IntrinsicCallback(bonus_for(model), mixer=PLAIN))
 
 
 def test_a_bonus_that_is_not_a_number_stops_the_run() -> None:
@@ -272,12 +313,12 @@ def test_a_bonus_that_is_not_a_number_stops_the_run() -> None:
     bonus = bonus_for(model, Constant)
     bonus.scale.fill_(float("nan"))
     with pytest.raises(ArithmeticError, match="bonus Constant is nan at step 48"):
-        learn(model, IntrinsicCallback(bonus, PLAIN))
+        learn(model, IntrinsicCallback(bonus, mixer=PLAIN))
 
 
 def test_a_callback_that_does_not_see_every_step_is_refused() -> None:
     model = on_policy("PPO", envs())
-    seldom = EveryNTimesteps(6, IntrinsicCallback(bonus_for(model), PLAIN))
+    seldom = EveryNTimesteps(6, IntrinsicCallback(bonus_for(model), mixer=PLAIN))
     seldom._on_rollout_end = seldom.callback.on_rollout_end  # type: ignore[method-assign, union-attr]
     with pytest.raises(ValueError, match="expected to see all 16 steps of a rollout, got 8"):
         learn(model, seldom)
@@ -286,7 +327,7 @@ def test_a_callback_that_does_not_see_every_step_is_refused() -> None:
 def test_vecnormalize_inside_a_wrapper_that_changes_observations_is_refused() -> None:
     model = on_policy("PPO", VecFrameStack(VecNormalize(envs()), 2))
     with pytest.raises(ValueError, match="VecNormalize: expected it around all wrappers"):
-        learn(model, IntrinsicCallback(make_bonus("rnd", model), PLAIN))
+        learn(model, IntrinsicCallback(make_bonus("rnd", model), mixer=PLAIN))
 
 
 def test_algorithms_without_rollouts_are_sent_where_they_are_taken() -> None:

@@ -37,12 +37,12 @@ with warnings.catch_warnings():
 
 from lpm.adapters._torchrl_specs import _space, plain_action
 from lpm.adapters.torchrl import IntrinsicLoss, IntrinsicTransform, spaces_of
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning:torchrl")
 
 SPACES = Spaces(Box(-1, 1e6, (3,), np.float32), Discrete(2))
-RAW = MixerConfig(normalise="none")
+RAW = MixerConfig(weight=1.0, scale="none")
 ROWS = len(LENGTHS)
 
 
@@ -76,7 +76,7 @@ class Cloning(Paying):
 @pytest.mark.parametrize("where", ["postproc", "environment"])
 def test_the_successor_at_an_end_is_the_terminal_observation(where: str) -> None:
     bonus = Cloning(SPACES, num_envs=ROWS)
-    transform = IntrinsicTransform(bonus, RAW)
+    transform = IntrinsicTransform(bonus, mixer=RAW)
     if where == "postproc":
         collect(envs(), steps=13, batches=2, postproc=transform)
     else:
@@ -91,21 +91,21 @@ def test_the_successor_at_an_end_is_the_terminal_observation(where: str) -> None
 def test_a_gymnasium_vector_environment_gives_terminal_observations_too(mode: AutoresetMode) -> None:
     env = GymWrapper(SyncVectorEnv([lambda r=r: Tracing(r) for r in range(ROWS)], autoreset_mode=mode))
     bonus = Cloning(spaces_of(env), num_envs=ROWS)
-    collect(env, steps=13, postproc=IntrinsicTransform(bonus, RAW))
+    collect(env, steps=13, postproc=IntrinsicTransform(bonus, mixer=RAW))
     assert assert_true_successors(bonus.seen[0]) >= 8
 
 
 def test_one_environment_without_a_batch_dimension() -> None:
     env = GymWrapper(Tracing(0))
     bonus = Cloning(spaces_of(env))
-    (batch,) = collect(env, steps=7, postproc=IntrinsicTransform(bonus, RAW))
+    (batch,) = collect(env, steps=7, postproc=IntrinsicTransform(bonus, mixer=RAW))
     assert batch["next", "intrinsic_reward"].shape == (7, 1)
     assert assert_true_successors(bonus.seen[0]) == 2
 
 
 def test_environments_that_were_not_stepped_are_filler() -> None:
     bonus = Cloning(SPACES, num_envs=ROWS)
-    transform = IntrinsicTransform(bonus, RAW)
+    transform = IntrinsicTransform(bonus, mixer=RAW)
     env = TransformedEnv(envs(), transform)
     env.rollout(5, break_when_any_done=False, break_when_all_done=True, auto_reset=True)
     assert sum(assert_true_successors(block) for block in bonus.seen) == ROWS
@@ -116,7 +116,7 @@ def test_environments_that_were_not_stepped_are_filler() -> None:
 # ---- what the agent sees ----------------------------------------------------------------------------------
 @pytest.mark.parametrize("where", ["postproc", "environment"])
 def test_the_reward_is_the_sum_and_its_parts_are_kept(where: str) -> None:
-    transform = IntrinsicTransform(Paying(SPACES, num_envs=ROWS), MixerConfig(weight=0.5, normalise="none"))
+    transform = IntrinsicTransform(Paying(SPACES, num_envs=ROWS), mixer=MixerConfig(weight=0.5, scale="none"))
     if where == "postproc":
         (batch,) = collect(envs(), steps=11, postproc=transform)
     else:
@@ -134,7 +134,7 @@ def test_scoring_steps_and_scoring_blocks_agree() -> None:
     for where in ("postproc", "environment"):
         torch.manual_seed(0)
         bonus = lpm.make("e3b", SPACES, num_envs=ROWS, rollout_steps=16)
-        transform = IntrinsicTransform(bonus, RAW)
+        transform = IntrinsicTransform(bonus, mixer=RAW)
         env = envs() if where == "postproc" else TransformedEnv(envs(), transform)
         settings = {"postproc": transform} if where == "postproc" else {}
         frames = 16 * ROWS
@@ -149,7 +149,9 @@ def test_scoring_steps_and_scoring_blocks_agree() -> None:
 
 
 def test_gae_discounts_the_bonus() -> None:
-    transform = IntrinsicTransform(Constant(SPACES, num_envs=ROWS), MixerConfig(extrinsic_weight=0.0, normalise="none"))
+    transform = IntrinsicTransform(
+        Constant(SPACES, num_envs=ROWS), mixer=MixerConfig(weight=1.0, extrinsic_weight=0.0, scale="none")
+    )
     (batch,) = collect(envs(), steps=20, postproc=transform)
     value = ValueOperator(torch.nn.Linear(3, 1))
     for parameter in value.parameters():
@@ -209,13 +211,13 @@ def test_weight_0_is_no_adapter_and_weight_1_is_not() -> None:
     assert gap(bare, ppo(envs(), None)) == 0.0
     for weight, same in ((0.0, True), (1.0, False)):
         bonus = lpm.make("rnd", SPACES, num_envs=ROWS, rollout_steps=12)
-        trained = ppo(envs(), IntrinsicTransform(bonus, MixerConfig(weight=weight)))
+        trained = ppo(envs(), IntrinsicTransform(bonus, weight))
         assert (gap(bare, trained) == 0.0) is same
 
 
 def test_ppo_with_a_known_bonus_is_ppo_on_an_environment_that_pays_it() -> None:
     paid_by_env = ppo(envs(pays=True), None)
-    paid_by_us = ppo(envs(), IntrinsicTransform(Paying(SPACES, num_envs=ROWS), RAW))
+    paid_by_us = ppo(envs(), IntrinsicTransform(Paying(SPACES, num_envs=ROWS), mixer=RAW))
     assert gap(paid_by_env, paid_by_us) == 0.0
     assert gap(paid_by_env, ppo(envs(), None)) > 0.0
 
@@ -225,11 +227,10 @@ def test_ppo_with_a_known_bonus_is_ppo_on_an_environment_that_pays_it() -> None:
 def test_save_load_continue_is_as_if_uninterrupted(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     batches = collect(envs(), steps=16, batches=5)
-    mixer = MixerConfig(schedule="linear", clip=3.0)
 
     def fresh() -> tuple[IntrinsicTransform, IntrinsicLoss]:
         bonus = lpm.make(name, SPACES, num_envs=ROWS, rollout_steps=16, seed=4)
-        transform = IntrinsicTransform(bonus, mixer, total_steps=5 * 16 * ROWS)
+        transform = IntrinsicTransform(bonus, mixer=MixerConfig(clip=3.0))
         return transform, IntrinsicLoss(transform)
 
     def run(transform: IntrinsicTransform, learn: IntrinsicLoss, some: list[Any]) -> list[torch.Tensor]:
@@ -304,20 +305,40 @@ def test_images_stay_uint8() -> None:
 def test_a_dict_observation_is_read_by_its_key() -> None:
     env = SerialEnv(2, [lambda r=r: GymWrapper(Tracing(r, keyed=True)) for r in range(2)])
     bonus = Cloning(spaces_of(env, "here"), num_envs=2)
-    collect(env, steps=9, postproc=IntrinsicTransform(bonus, RAW, in_keys=("here", "action")))
+    collect(env, steps=9, postproc=IntrinsicTransform(bonus, mixer=RAW, in_keys=("here", "action")))
     assert assert_true_successors(bonus.seen[0]) == 4
 
 
 def test_a_bonus_that_needs_the_policy_reads_what_the_actor_wrote() -> None:
     policy, *_ = parts()
     bonus = lpm.make("eme", SPACES, num_envs=ROWS, rollout_steps=12)
-    (batch,) = collect(envs(), policy, steps=12, postproc=IntrinsicTransform(bonus, RAW))
+    (batch,) = collect(envs(), policy, steps=12, postproc=IntrinsicTransform(bonus, mixer=RAW))
     assert torch.isfinite(batch["next", "intrinsic_reward"]).all()
+
+
+def test_by_name_it_takes_spaces_and_sizes_from_the_environment() -> None:
+    env = envs()
+    transform = IntrinsicTransform.of(env, "rnd", rollout_steps=12, seed=4)
+    assert (transform.bonus.num_envs, transform.bonus.rollout_steps) == (ROWS, 12)
+    assert transform.mixer.config == MixerConfig(scale="task")
+    (batch,) = collect(env, steps=12, postproc=transform)
+    learnt = IntrinsicLoss(transform)(batch)
+    assert {"intrinsic_task_scale", "intrinsic_bonus_scale", "intrinsic_share"} <= set(learnt.keys())
+
+
+def test_the_page_runs() -> None:
+    """docs/adapters/torchrl.md, with the environment and the networks of these tests."""
+    text = (Path(__file__).parents[2] / "docs" / "adapters" / "torchrl.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    policy, advantage, *_ = parts()
+    names: dict[str, Any] = {"env": envs(), "policy": policy, "advantage": advantage}
+    exec(compile(code.replace("1024", "36").replace("100_000", "72").replace("128", "12"), "torchrl.md", "exec"), names)
+    assert names["transform"].steps == names["transform"].learnt == 72
 
 
 # ---- what is refused --------------------------------------------------------------------------------------
 def a_transform(**settings: Any) -> IntrinsicTransform:
-    return IntrinsicTransform(Paying(SPACES, num_envs=ROWS), RAW, **settings)
+    return IntrinsicTransform(Paying(SPACES, num_envs=ROWS), mixer=RAW, **settings)
 
 
 def test_advantages_before_the_bonus_are_refused() -> None:
@@ -359,12 +380,8 @@ def test_split_trajectories_are_refused() -> None:
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda: IntrinsicTransform(Paying(SPACES), MixerConfig(heads=2)), "use value_heads of lpm.agents.PPO"),
-        (
-            lambda: IntrinsicTransform(Paying(SPACES), MixerConfig(schedule="linear")),
-            "total_steps: expected an integer",
-        ),
-        (lambda: IntrinsicTransform("rnd"), "expected an lpm.IntrinsicReward, see lpm.make; got str"),
+        (lambda: IntrinsicTransform("rnd"), r"expected an lpm.IntrinsicReward, got 'rnd'; by name: .*\.of\(env\)"),
+        (lambda: IntrinsicTransform(Paying(SPACES), RAW), "weight: expected a number, got a MixerConfig"),
         (lambda: IntrinsicTransform(Paying(SPACES), in_keys=["observation"]), "expected two keys"),
         (lambda: IntrinsicTransform(Paying(SPACES), out_keys="intrinsic_reward"), "expected two keys"),
         (lambda: IntrinsicLoss(Paying(SPACES)), "expected an IntrinsicTransform, got Paying"),
@@ -386,12 +403,12 @@ def test_rows_that_jump_between_trajectories_are_refused() -> None:
     (batch,) = collect(envs(), steps=4)
     joined = batch.reshape(-1)  # three environments, one after the other
     with pytest.raises(ValueError, match=r"jumps between trajectories .*cat_results='stack'"):
-        IntrinsicTransform(Paying(SPACES), RAW)(joined)
+        IntrinsicTransform(Paying(SPACES), mixer=RAW)(joined)
 
 
 def test_episodes_dropped_between_batches_are_refused_by_a_bonus_that_remembers() -> None:
     for name in ("rnd", "e3b"):
-        transform = IntrinsicTransform(lpm.make(name, SPACES, num_envs=ROWS), RAW)
+        transform = IntrinsicTransform(lpm.make(name, SPACES, num_envs=ROWS), mixer=RAW)
         if name == "rnd":
             collect(envs(), steps=7, batches=2, reset_at_each_iter=True, postproc=transform)
         else:
@@ -402,7 +419,7 @@ def test_episodes_dropped_between_batches_are_refused_by_a_bonus_that_remembers(
 def test_batches_that_do_not_fit_are_refused() -> None:
     (batch,) = collect(envs(), steps=4)
     with pytest.raises(ValueError, match="expected 2 environments, got 3"):
-        IntrinsicTransform(Paying(SPACES, num_envs=2), RAW)(batch)
+        IntrinsicTransform(Paying(SPACES, num_envs=2), mixer=RAW)(batch)
     with pytest.raises(ValueError, match=r"expected a tensor under 'pixels', found .*see in_keys"):
         a_transform(in_keys=("pixels", "action"))(batch)
     for other, message in (
@@ -413,7 +430,7 @@ def test_batches_that_do_not_fit_are_refused() -> None:
         (Spaces(SPACES.observation, Box(0, 1, (5,))), r"built for an action of shape .* got .* \(5,\)"),
     ):
         with pytest.raises(ValueError, match=message):
-            IntrinsicTransform(Paying(other, num_envs=ROWS), RAW)(batch)
+            IntrinsicTransform(Paying(other, num_envs=ROWS), mixer=RAW)(batch)
     with pytest.raises(ValueError, match=r"has no \('next', 'intrinsic_reward'\); use its IntrinsicTransform as"):
         IntrinsicLoss(a_transform())(batch)
 

@@ -11,7 +11,8 @@ from bonus_cases import VECTOR, arm, train
 from gymnasium.spaces import Box, Discrete
 
 import lpm
-from lpm.core.registry import configure
+from lpm.core import registry
+from lpm.core.registry import configure, lookup
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import RingBuffer
@@ -132,3 +133,19 @@ def test_the_authors_settings_are_variants_where_the_default_differs() -> None:
     assert lbs == {"continuous": 0.1, "stochastic": 2.0, "arcade": 0.01}
     ama = configure("ama", "minigrid")
     assert (ama.lam, ama.clip) == (0.1, "elem")
+
+
+# ---- what a table says of a bonus -----------------------------------------------------------------------------
+FAMILIES = {"recommended", "progress", "novelty", "error", "disagreement", "floor"}
+
+
+def test_every_bonus_says_what_it_is_for() -> None:
+    entries = [lookup(name) for name in lpm.names()]
+    assert len({entry.label for entry in entries}) == len(entries)
+    assert not [entry.name for entry in entries if entry.bonus.family not in FAMILIES or not entry.bonus.use]
+
+
+def test_a_subclass_is_not_called_by_its_parents_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+    registry.register("mine")(type("Mine", (lookup("rnd").bonus,), {}))
+    assert lookup("mine").label == "mine"

@@ -9,7 +9,7 @@ from gymnasium.spaces import Box, Discrete
 
 from lpm import Spaces, Transitions, make
 from lpm.bonuses.lpm import LPM, LPMConfig
-from lpm.bonuses.lpm_release import LPMRelease
+from lpm_paper.lpm_release import LPMRelease
 
 VECTOR = Spaces(Box(-np.inf, np.inf, (4,)), Discrete(2))
 IMAGE = Spaces(Box(0, 255, (3, 36, 36), np.uint8), Discrete(2))
@@ -53,22 +53,6 @@ def test_bad_settings(fields: dict[str, object], message: str) -> None:
 def test_bad_settings_of_the_release(fields: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make("lpm_release", VECTOR, **fields)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"error_model": "slow_copy"}, "no field 'error_model': 'slow_copy' is the bonus 'lpm_slow' now"),
-        ({"form": "exp"}, "no field 'form': 'lpm_release' has form 'exp'"),
-        ({"anchor_scale": 1.0}, "no field 'anchor_scale': 'lpm_anchored' has it"),
-        ({"copy_decay": 0.5}, "no field 'copy_decay': 'lpm_slow' has it"),
-        ({"exp_weight": 0.4}, "no field 'exp_weight': it is weight of 'lpm_release' now"),
-        ({"variant": "release-atari"}, "unknown variant 'release-atari' of 'lpm': 'lpm_release' has it"),
-    ],
-)
-def test_old_spellings_name_the_new_ones(fields: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make("lpm", VECTOR, **fields)  # type: ignore[arg-type]
 
 
 def test_a_state_of_the_old_layout_is_refused_in_a_sentence() -> None:

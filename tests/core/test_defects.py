@@ -16,8 +16,7 @@ from gymnasium.spaces.utils import flatten_space
 
 import lpm
 from lpm import IntrinsicReward, Spaces, Transitions
-from lpm.core.check import DEFAULT_SPACES, random_block
-from lpm.core.check_case import Case, snapshot
+from lpm.core.check import DEFAULT_SPACES, Case, random_block, snapshot
 
 VECTOR = DEFAULT_SPACES["vector/continuous"]
 DISCRETE = DEFAULT_SPACES["vector/discrete"]
@@ -365,11 +364,6 @@ def test_a_block_without_a_time_axis_is_told_what_to_do() -> None:
         spaces.check(block)
     one = Transitions.build(**{name: value.unsqueeze(0) for name, value in step.items()})
     assert one.shape == (1, 8)
-
-
-def test_the_mixer_and_the_block_are_at_hand() -> None:
-    assert lpm.MixerConfig().weight == 1.0
-    assert "Transitions.build" in (lpm.Transitions.__doc__ or "")
 
 
 def test_a_count_is_a_count_whatever_its_name() -> None:

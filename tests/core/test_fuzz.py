@@ -19,7 +19,7 @@ from torch import Tensor
 
 import lpm
 from lpm import IntrinsicReward, Spaces, Transitions
-from lpm.core.check_case import Case, IntrinsicCheckError, snapshot
+from lpm.core.check import Case, IntrinsicCheckError, snapshot
 
 TRIED: Counter[str] = Counter()
 """What became of cases and of their calls."""

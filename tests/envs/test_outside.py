@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiDiscrete, Text, Tuple
 
-from lpm.envs.outside import make_readable, wrappers_for
+from lpm.envs.outside import make_readable, reading_note, wrappers_for
 
 PICTURE = Box(0, 255, (7, 7, 3), np.uint8)
 GRID = Dict({"image": PICTURE, "direction": Discrete(4), "mission": Text(10)})
@@ -37,6 +37,7 @@ class Fixed(gymnasium.Env[Any, Any]):
         (Dict({"a": Discrete(3), "b": Box(0, 1, (2,))}), "auto", (5,)),
         (GRID, "auto", (7, 7, 3)),
         (GRID, "image", (7, 7, 3)),
+        (GRID, "flatten", (151,)),
         (PICTURE, "auto", (7, 7, 3)),
         (PICTURE, "image", (7, 7, 3)),
         (PICTURE, "flatten", (147,)),
@@ -71,3 +72,18 @@ def test_what_cannot_be_read_is_said() -> None:
         wrappers_for(Graph(Discrete(2), Discrete(2)), "auto")
     with pytest.raises(ValueError, match="wrap: expected one of auto, flatten, image, none, got 'x'"):
         wrappers_for(Discrete(3), "x")  # type: ignore[arg-type]
+
+
+def test_ale_games_are_preprocessed_unless_told_otherwise() -> None:
+    pytest.importorskip("ale_py")
+    envs = make_readable("ALE/Pong-v5", 2)
+    assert envs.single_observation_space.shape == (4, 84, 84)
+    assert envs.single_action_space == Discrete(6)
+    assert envs.reset(seed=0)[0].shape == (2, 4, 84, 84)
+    envs.close()
+    assert "sticky actions 0.25. --wrap none" in reading_note("ALE/Pong-v5", "auto")
+    raw = make_readable("ALE/Pong-v5", 1, "none")
+    assert raw.single_observation_space.shape == (210, 160, 3)
+    raw.close()
+    with pytest.raises(ValueError, match=r"ALE/Pong-v5: .*frameskip.*--wrap none"):
+        make_readable("ALE/Pong-v5", 1, frameskip=2)

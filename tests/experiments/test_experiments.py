@@ -10,15 +10,15 @@ import pytest
 from lpm.agents.agent import Agent
 from lpm.bonuses.lgn import LGNConfig
 from lpm.core.errors import NonFiniteError
-from lpm.experiments import atari, lgn_parts, mountain_car
 from lpm.experiments.evidence import Score
-from lpm.experiments.experiment import EXPERIMENTS, load_experiment
+from lpm.experiments.experiment import load_experiment
 from lpm.experiments.methods import method_name, parse_method
 from lpm.experiments.training import TrainingExperiment, run_training, visits_of
-from lpm.report.statistics import bootstrap_interval
+from lpm.report.seed_statistics import bootstrap_interval
 from lpm.sweeps import Result
+from lpm_paper import PAPER, atari, lgn_parts, mountain_car
 
-TRAINED = [name for name in EXPERIMENTS if isinstance(load_experiment(name), TrainingExperiment)]
+TRAINED = [name for name in PAPER.experiments if isinstance(load_experiment(name), TrainingExperiment)]
 
 
 def run(name: str, condition: str, method: str, seed: int, folder: Path) -> Result:
@@ -33,7 +33,7 @@ def run(name: str, condition: str, method: str, seed: int, folder: Path) -> Resu
     return whole
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", PAPER.experiments)
 def test_every_size_can_be_configured(name: str, tmp_path: Path) -> None:
     experiment = load_experiment(name)
     assert experiment.name == name
@@ -173,7 +173,7 @@ def test_each_part_of_lgn_changes_one_setting() -> None:
 
 
 def test_heat_map_of_the_maze_is_blank_outside() -> None:
-    from lpm.experiments import maze
+    from lpm_paper import maze
 
     picture = maze.grid(np.ones(72 * 48))
     assert picture.shape == (48, 72)

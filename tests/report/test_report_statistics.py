@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from lpm.report import statistics as s
+from lpm.report import seed_statistics as s
 
 # Reference numbers from rliable 1.2.0 (arch 7.2.0, numpy 2.4.6), scores below, reps=20000, RandomState(0):
 #   metrics.aggregate_iqm / aggregate_mean / probability_of_improvement

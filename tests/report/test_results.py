@@ -198,3 +198,13 @@ def test_many_files_are_counted_not_listed(tmp_path):
         write(tmp_path, result("rnd", seed=seed, steps=5))
     warning = read_results([tmp_path], KNOWN).groups[0].warnings[0]
     assert "and 14 more" in warning
+
+
+def test_results_of_the_suite_and_of_unknown_experiments_are_one_line_each(tmp_path):
+    for seed in range(5):
+        write(tmp_path, result(experiment="suite-car", suite=1, seed=seed), f"car/seed_{seed}.json")
+        write(tmp_path, result(experiment="pong", seed=seed), f"pong/seed_{seed}.json")
+    first, second = read_results([tmp_path], KNOWN).warnings
+    assert "5 results of lpm suite" in first
+    assert "unknown experiment 'pong'" in second
+    assert "and 3 more" in second

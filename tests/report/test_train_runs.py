@@ -92,3 +92,14 @@ def test_the_command_takes_them(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "lpm/MountainCar-v0: your runs" in text
     assert "rnd leads: coverage (share of the cells) 0.300." in text
     assert "warning" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("success", "first"), [(0.0, "return"), (0.5, "success")])
+def test_the_return_comes_first_where_nobody_succeeds(tmp_path: Path, success: float, first: str) -> None:
+    write(tmp_path / "a", env_id="CartPole-v1", env={})
+    lines = [{"step": 100, "return": 9.0, "success": 0.0}, {"step": 200, "return": 20.0, "success": success}]
+    (tmp_path / "a" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (evidence,) = train_evidence(find_train_runs([tmp_path], []))
+    assert next(iter(evidence.metrics)) == first
+    assert set(evidence.metrics) == {"return", "success"}
+    assert evidence.methods == {"none": "No bonus"}

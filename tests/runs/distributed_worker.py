@@ -4,6 +4,7 @@ the scenarios leave what they found."""
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import json
 import os
 import shutil
@@ -20,8 +21,8 @@ import torch
 
 from lpm.agents import A2CConfig, NetworkConfig, PPOConfig
 from lpm.cli import main
-from lpm.core.group import ALONE, Group, WorkerLost
-from lpm.runs import RunConfig, build, distributed
+from lpm.core.group import ALONE, Group, WorkerLost, using
+from lpm.runs import RunConfig, build, distributed, train
 from lpm.runs.distributed import joined
 
 SMALL = PPOConfig(num_envs=4, rollout_steps=32, epochs=2, network=NetworkConfig(hidden=(16, 16)))
@@ -69,7 +70,8 @@ CASES = {
 
 def finished(name: str, group: Group = ALONE, start: Any = None, updates: int | None = None) -> Any:
     """An agent's state, last metrics and parameters after some updates."""
-    agent = build(CASES[name], group)
+    with using(group):
+        agent = build(CASES[name])
     updates = UPDATES.get(name, FEWER) if updates is None else updates
     if start is not None:
         agent.scatter_state(start if agent.group.rank == 0 else None)
@@ -168,6 +170,20 @@ def differing(folder: Path) -> None:
     raise SystemExit(main(words))
 
 
+def told(folder: Path) -> None:
+    """The command, with another bonus in the second process."""
+    bonus = ("none", "rnd")[int(os.environ["RANK"])]
+    words = ["train", "lpm/MountainCar-v0", "--bonus", bonus, "--out", str(folder / "told")]
+    raise SystemExit(main([*words, "--timeout-seconds", "60"]))
+
+
+def told_in_a_script(folder: Path) -> None:
+    """`train` of a script, with another seed in the second process."""
+    with joined(60) as group:
+        seeded = dataclasses.replace(CASES["a2c"], seed=group.rank)
+        train(seeded, folder / "told_in_a_script", group=group)
+
+
 # ---- pairs ----------------------------------------------------------------------------------------------------
 def pair(scenario: Callable[[Path], None], folder: Path) -> dict[str, Any]:
     """Run a scenario in two processes: how they ended and what they wrote."""
@@ -208,6 +224,6 @@ def _in_child(scenario: Callable[[Path], None], folder: Path, rank: int) -> None
 if __name__ == "__main__":
     torch.set_num_threads(1)
     place = Path(sys.argv[1])
-    scenarios = (equality, killed, interrupted, failing, silent, refused, differing)
+    scenarios = (equality, killed, interrupted, failing, silent, refused, differing, told, told_in_a_script)
     ended = {each.__name__: pair(each, place) for each in scenarios}
     (place / "ended.json").write_text(json.dumps(ended))

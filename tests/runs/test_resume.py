@@ -17,11 +17,11 @@ import pytest
 from run_cases import assert_equal_runs, assert_same, config_of, final_state, silent
 
 from lpm.agents import Agent
-from lpm.lock import BusyError
 from lpm.runs import CheckpointError, RunConfig, RunFolder, TrainOptions, train
 from lpm.runs.build import build
 from lpm.runs.checkpoint import checkpoints
 from lpm.runs.metrics import read_metrics
+from lpm.storage.lock import BusyError
 
 ALWAYS = TrainOptions(checkpoint_seconds=0.0)
 
@@ -219,15 +219,16 @@ def test_a_run_goes_on_with_another_number_of_environments(tmp_path: Path) -> No
     before = final_state(tmp_path)
     said: list[str] = []
     more = with_envs(config, 6, 8, steps=config.steps + 2 * 48)
-    RunFolder.open(tmp_path).extend(more.steps)
-    outcome = train(more, tmp_path, ALWAYS, resume=True, say=said.append)
+    with pytest.raises(ValueError, match=r"run.steps"):
+        train(more, tmp_path, ALWAYS, resume=True, say=silent)
+    outcome = train(more, tmp_path, dataclasses.replace(ALWAYS, extend=True), resume=True, say=said.append)
     assert "New episodes begin, in another number of environments." in said
     assert outcome.steps == more.steps
     assert RunFolder.open(tmp_path).config == more
     after = final_state(tmp_path)["agent"]
-    assert after["mixer"]["carry"].shape == (6,)
+    assert after["mixer"]["task.rows"].shape == (6, 4)
     # statistics and counts went on: nothing began at zero
-    assert after["mixer"]["moments"][0] > before["agent"]["mixer"]["moments"][0]
+    assert after["mixer"]["bonus.counters"][0] > before["agent"]["mixer"]["bonus.counters"][0]
     assert (after["collector"]["visits"] >= before["agent"]["collector"]["visits"]).all()
     assert (
         after["bonus"]["_extra_state"]["optimizers"]["predictor"]["state"][0]["step"]
@@ -278,10 +279,8 @@ def test_a_second_process_in_the_same_folder_is_refused(
     busy = rf"another run is writing there: .*run/\.run\.lock is held by process {os.getpid()} on "
 
     def again() -> None:
-        if second == "extend":
-            RunFolder.open(out).extend(config.steps + 1)
-        else:
-            train(config, out, resume=second == "resume", say=silent)
+        more = dataclasses.replace(config, steps=config.steps + (second == "extend"))
+        train(more, out, TrainOptions(extend=True), resume=second != "new", say=silent)
 
     def meanwhile(agent: Agent, metrics: dict[str, float]) -> None:
         before = sorted((path, path.stat().st_mtime_ns) for path in out.rglob("*"))

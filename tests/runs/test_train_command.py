@@ -8,6 +8,7 @@ import pytest
 
 from lpm.commands.train import INTERRUPTED, _take_env, run
 from lpm.runs import RunFolder
+from lpm.runs.checkpoint import checkpoints
 
 SMALL = [
     *("lpm/MountainCar-v0", "--steps", "96", "--ppo.num-envs", "3", "--ppo.rollout-steps", "16"),
@@ -17,7 +18,7 @@ SMALL = [
 
 
 def test_options_reach_the_config_and_the_run_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status = run([*SMALL, "--beta", "0.25", "--seed", "3", "--ppo.value-heads", "2", "--out", str(tmp_path / "r")])
+    status = run([*SMALL, "--weight", "0.25", "--seed", "3", "--ppo.value-heads", "2", "--out", str(tmp_path / "r")])
     assert status == 0
     config = RunFolder.open(tmp_path / "r").config
     assert (config.env, config.seed, config.mixer.weight, config.learner.value_heads) == (
@@ -77,7 +78,7 @@ def test_resume_with_the_same_command_is_accepted_with_another_refused(tmp_path:
     out = ["--out", str(tmp_path)]
     run([*SMALL, *out])
     assert run([*SMALL, *out, "--resume"]) == 0
-    with pytest.raises(ValueError, match=r"ppo.epochs: 4 -> 9"):
+    with pytest.raises(ValueError, match=r"ppo.epochs: 10 -> 9"):
         run([*SMALL, *out, "--resume", "--ppo.epochs", "9"])
     with pytest.raises(ValueError, match=r"run.bonus: 'lpm' -> 'rnd'"):
         run(["--resume", *out, "--bonus", "rnd"])
@@ -88,7 +89,7 @@ def test_resume_with_the_same_command_is_accepted_with_another_refused(tmp_path:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["CartPole-v1", "--bonus", "random"], "'random' is no bonus any more: .*--policy uniform"),
+        (["CartPole-v1", "--bonus", "random"], "unknown bonus 'random'"),
         (["CartPole-v1", "--mixer.heads", "2"], "use --ppo.value-heads or --a2c.value-heads"),
         (["CartPole-v1", "--bonus", "lmp"], "unknown bonus 'lmp'; did you mean lpm"),
         (["CartPole-v1", "--algo", "a2cc"], "unknown algorithm 'a2cc'; did you mean a2c"),
@@ -118,9 +119,9 @@ def test_help_explains_every_field(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         run(["--bonus", "lpm", "--help"])
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    for option in ("--ppo.network.hidden", "--mixer.clip", "--bonus.queue-size", "--env.NAME", "--resume", "--beta"):
+    for option in ("--ppo.network.hidden", "--mixer.clip", "--bonus.queue-size", "--env.NAME", "--resume", "--weight"):
         assert option in text
-    assert "Bound on the absolute value of the bonus" in text
+    assert "Bound on the absolute value of the divided bonus" in text
 
 
 def test_a_finished_run_can_be_extended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,6 +142,19 @@ def test_a_finished_run_can_be_extended(tmp_path: Path, capsys: pytest.CaptureFi
     with pytest.raises(ValueError, match=r"run.steps: 192 -> 300"):
         run([out, "--resume", "--steps", "300", "--seed", "5"])
     assert RunFolder.open(tmp_path / "r").config.steps == 192
+
+
+def test_an_extension_is_announced_only_when_the_run_can_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "r"
+    run([*SMALL, "--out", str(out)])
+    for path in checkpoints(out / "checkpoints"):
+        path.write_bytes(b"damaged")
+    before = (out / "config.toml").read_bytes()
+    assert run([str(out), "--resume", "--steps", "192"]) == 1
+    assert "Extended" not in capsys.readouterr().out
+    assert (out / "config.toml").read_bytes() == before
 
 
 def test_a_run_before_there_was_a_choice_of_wrappers_is_read(tmp_path: Path) -> None:

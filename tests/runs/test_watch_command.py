@@ -88,3 +88,52 @@ def test_no_map_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert run([str(tmp_path), "--steps", "2"]) == 0
     assert "of 100 cells visited, no map" in capsys.readouterr().out
     assert not (tmp_path / "coverage.png").exists()
+
+
+class _Dots(gym.Env[Any, Any]):
+    """Two dots to walk on, without `render_mode`."""
+
+    observation_space, action_space = gym.spaces.Box(0, 1, (1,), np.float32), gym.spaces.Discrete(2)
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"]}  # noqa: RUF012
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        return np.full(1, action, np.float32), 0.0, False, False, {}
+
+
+class _Dark(_Dots):
+    """One whose drawing fails, as that of MuJoCo does without a display."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+
+    def render(self) -> Any:
+        raise RuntimeError("an OpenGL platform library has not been loaded into this process")
+
+
+@pytest.mark.parametrize(("env", "words"), [(_Dots, "takes no render_mode.*render()"), (_Dark, "MUJOCO_GL=egl")])
+def test_an_environment_that_cannot_be_drawn_is_named_with_what_to_do(
+    env: Any, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    gym.register("Undrawn-v0", env, max_episode_steps=5)
+    try:
+        train(replace(config_of("a2c", "none", cycles=1), env_id="Undrawn-v0", env={}), tmp_path, say=silent)
+        with pytest.raises(ValueError, match=f"Undrawn-v0 .*{words}"):
+            run([str(tmp_path), "--steps", "2"])
+    finally:
+        del gym.registry["Undrawn-v0"]
+    assert not (tmp_path / "rollout.gif").exists()
+
+
+def test_a_film_of_a_minigrid_run_is_small(tmp_path: Path) -> None:
+    pytest.importorskip("minigrid")
+    config = replace(config_of("a2c", "none", cycles=1), env_id="MiniGrid-MultiRoom-N6-v0", env={})
+    train(config, tmp_path, say=silent)
+    assert run([str(tmp_path), "--steps", "40"]) == 0
+    assert (tmp_path / "rollout.gif").stat().st_size < 3e6 * 40 / 500

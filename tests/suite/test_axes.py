@@ -5,12 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from lpm.envs.maze_geometry import GRID
 from lpm.experiments.methods import parse_method
 from lpm.suite import axes
 from lpm.suite.axes import AXES, Cell, Runs, counted, measure, score
 from lpm.suite.card import make_card, words
-from lpm.suite.run import ARMS, METRICS, conditions, measured, still_paid
-from lpm.suite.worlds import GRID, LABELS, WORLDS, score_maze
+from lpm.suite.jobs import ARMS, METRICS, conditions, measured, noise_reward
+from lpm.suite.worlds import LABELS, WORLDS, score_maze
 from lpm.suite.worlds import score as score_run
 
 NOTHING = {"noise_share": 0.0, "success": 0.0, "first_visits": 0.0}
@@ -123,7 +124,7 @@ def test_a_card_says_which_worlds_are_missing_and_what_is_lost(monkeypatch: pyte
     assert "loses part of it to noise action (67 %)" in said
     assert "Not run, and not in the total: Rooms, one-hot, Maze, pixels." in said
     assert card["cost"] == 2.0
-    assert "oracle avoids. After learning it pays for pure noise 25 %" in said
+    assert "oracle avoids. After learning, pure noise gets 25 %" in said
     assert "In the task it gets 75 % of the oracle's success." in said
     assert "smoke" not in said
 
@@ -131,7 +132,7 @@ def test_a_card_says_which_worlds_are_missing_and_what_is_lost(monkeypatch: pyte
 @pytest.mark.parametrize(
     ("focus", "task", "says"),
     [
-        (-0.03, -0.001, "spends as many steps on noise as random actions do. After learning it pays for"),
+        (-0.03, -0.001, "spends as many steps on noise as random actions do. After learning, pure noise gets"),
         (-0.3, 0.02, "spends more steps on noise than random actions do"),
         (1.4, 0.0, "avoids 100 % of the steps on noise that the oracle avoids"),
     ],
@@ -186,13 +187,13 @@ def test_success_is_that_of_the_last_third_and_the_start_arm_does_not_count() ->
     assert score_maze(curves, np.zeros(0, dtype=np.int64))["cells"] == 0
 
 
-def test_still_paid_by_hand() -> None:
+def test_noise_reward_by_hand() -> None:
     curves = {"learnable": [0.0, 2.0], "noise": [0.0, 1.0] + [0.5] * 10, "unseen": 0.0}
-    assert still_paid(curves) == pytest.approx(0.25)
-    assert still_paid({**curves, "unseen": -5.0}) == pytest.approx(0.25)
-    assert still_paid({**curves, "unseen": -1e7}) == pytest.approx(5e-8)  # the first pay is next to nothing beside it
-    assert still_paid({"learnable": [0.0], "noise": [0.0], "unseen": 0.0}) == 0.0
-    assert still_paid({"learnable": [1.0], "noise": [-1.0] * 10, "unseen": 3.0}) == 0.0
+    assert noise_reward(curves) == pytest.approx(0.25)
+    assert noise_reward({**curves, "unseen": -5.0}) == pytest.approx(0.25)
+    assert noise_reward({**curves, "unseen": -1e7}) == pytest.approx(5e-8)  # the first is next to nothing
+    assert noise_reward({"learnable": [0.0], "noise": [0.0], "unseen": 0.0}) == 0.0
+    assert noise_reward({"learnable": [1.0], "noise": [-1.0] * 10, "unseen": 3.0}) == 0.0
 
 
 def test_every_family_of_noise_is_run_on_numbers_and_where_it_fits_on_pixels() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lpm.cli import main
-from lpm.suite import axes, run, stored
+from lpm.suite import axes, jobs, stored
 from lpm.suite.stored import read_card
 from lpm.suite.worlds import SEEDS, WORLDS
 
@@ -124,7 +124,7 @@ def test_a_package_outside_the_repository_gets_its_card(
     small = replace(car, experiment=replace(car.experiment, sizes={"smoke": size}))
     monkeypatch.setitem(WORLDS, "car", small)  # type: ignore[arg-type]
     monkeypatch.setitem(SEEDS, "smoke", 1)
-    monkeypatch.setitem(run.UPDATES, "smoke", 3)
+    monkeypatch.setitem(jobs.UPDATES, "smoke", 3)
     monkeypatch.setattr(axes, "RESAMPLES", 20)
     words = ["suite", "somebodys_package:MyBonus", "--field", "scale=2.0", "--scale", "smoke", "--worlds", "car"]
     words += ["--workers", "1", "--out", "out"]

@@ -1,7 +1,9 @@
 """Searching settings: the better ones are found, a killed search ends as an unkilled one, bad fields are named."""
 
 import csv
+import json
 import math
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,13 +15,15 @@ pytest.importorskip("optuna")
 
 from toy import toy_run
 
-from lpm.commands.tune import Tune, tune
+from lpm.commands.tune import Tune, run, tune
 from lpm.experiments.evidence import Evidence, Score
 from lpm.experiments.experiment import Method
-from lpm.lock import exclusive
+from lpm.storage.lock import exclusive
 from lpm.sweeps import BusyError, Job, Result
 from lpm.sweeps.fields import parse_field
-from lpm.sweeps.tune import Trial, search
+from lpm.sweeps.search import Trial, search
+
+ROOT = Path(__file__).parents[2]
 
 
 class Toy:
@@ -183,3 +187,51 @@ def test_a_second_search_in_the_same_folder_is_refused(tmp_path: Path) -> None:
         pytest.raises(BusyError, match="another search is writing there"),
     ):
         go(tmp_path)
+
+
+CORRIDOR = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "own_environment.md").read_text(), re.DOTALL)[0]
+
+
+def test_the_weight_is_searched_in_an_environment_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "corridor.py").write_text(CORRIDOR.replace("Corridor-v0", "Searched-v0"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ["corridor:Searched-v0", "--method", "rnd", "--field", "weight=0.1,2.0", "--field", "lr=1e-4:1e-3"]
+    words += ["--steps", "2100", "--trials", "2", "--seeds", "1", "--fresh-seeds", "1", "--preset", "noisy"]
+    assert run([*words, "--metric", "cells"]) == 0, capsys.readouterr().out
+    out = tmp_path / "runs" / "tune-corridor-Searched-v0-rnd"
+    trials = read_trials(out)
+    assert {row["mixer.weight"] for row in trials} <= {"0.1", "2.0"}
+    assert all(float(row["cells"]) > 1 for row in trials)
+    for row in trials:
+        (path,) = (out / row["folder"]).rglob("seed_0.json")
+        config = json.loads(path.read_text())["settings"]["config"]
+        assert str(config["mixer"]["weight"]) == row["mixer.weight"]
+        assert str(config["bonus"]["lr"]) == row["lr"]
+    assert tomllib.loads((out / "best.toml").read_text())["fields"]["mixer.weight"] in (0.1, 2.0)
+    with pytest.raises(ValueError, match=r"holds another search .*steps"):
+        run([*words, "--metric", "cells", "--steps", "2200"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere:Id-v0"], "no module 'nowhere'"),
+        (["CartPole-v1", "--preset", "none"], "preset"),
+        (["mountain-car", "--steps", "10"], "--steps: expected none with an experiment"),
+        (["CartPole-v1", "--field", "mixer.wait=1,2"], "field of the mixer 'wait'"),
+        (["CartPole-v1", "--field", "weight=-1,2"], "weight: expected a finite number of at least 0"),
+        (["CartPole-v1", "--steps", "0"], "steps: expected 1"),
+    ],
+)
+def test_what_cannot_be_searched_is_named(words: list[str], message: str, tmp_path: Path) -> None:
+    given = ["--method", "rnd", "--field", "lr=1e-4,1e-3", "--out", str(tmp_path / "out"), "--trials", "1"]
+    with pytest.raises(ValueError, match=message):
+        run([*words, *given])
+
+
+def test_without_an_agent_there_is_no_weight(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"--field mixer.weight: toy trains no agent"):
+        tune(options(field=("weight=1,2",)), Toy(), tmp_path)

@@ -8,9 +8,9 @@ from pathlib import Path
 from rich.console import Console
 
 from lpm.experiments import training
-from lpm.experiments.mountain_car import EXPERIMENT
 from lpm.runs import RunConfig
 from lpm.sweeps import Job, Result, Tick, run_jobs
+from lpm_paper.mountain_car import EXPERIMENT
 
 METHODS, SEEDS, STEPS = ("lpm",), (0, 1), 2048
 

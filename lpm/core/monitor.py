@@ -1,0 +1,80 @@
+"""Warnings that a person needs about a bonus, once each, in words; the same conditions are in the metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from lpm.core.mixer import RewardMixer
+from lpm.core.scale import ReturnScale
+
+PATIENCE = 20
+"""Updates in a row for which a condition must hold."""
+DOMINATES = 0.9
+"""Share of the bonus in the deviation of the learner's return."""
+DEAD = 1e-3
+"""Of its own scale: a bonus that varies less."""
+FALLEN = 0.8
+"""Of the best mean return so far."""
+CLIPPED = 0.05
+"""Share of the numbers in normalised observations that are at their bound."""
+
+
+class BonusMonitor:
+    """Looks at each update of a bonus, and finds each condition once."""
+
+    def __init__(self) -> None:
+        self.found: set[str] = set()
+        """Conditions that were found so far."""
+        self._held: dict[str, int] = {}
+        self._best = -math.inf
+
+    def observe(
+        self,
+        mixer: RewardMixer,
+        metrics: Mapping[str, float],
+        mean_return: float | None = None,
+        clipped: float | None = None,
+    ) -> list[str]:
+        """What is new after an update with these `metrics` of the bonus; as a rule nothing.
+
+        `clipped` is the share of the numbers in observations that are at their bound.
+        """
+        scale = mixer.bonus_scale
+        if not isinstance(scale, ReturnScale):
+            return []  # an experiment whose weight was chosen by hand
+        fallen = False
+        if mean_return is not None:
+            self._best = max(self._best, mean_return)
+            fallen = self._best > 0 and mean_return < FALLEN * self._best
+        active = mixer.config.weight > 0
+        task = mixer.task_scale
+        conditions = {
+            "dominates": (
+                active and mixer.config.extrinsic_weight > 0 and task.latest > 0 and mixer.share > DOMINATES,
+                f"the bonus is more than {DOMINATES:.0%} of what the agent learns from, though the task gives rewards; "
+                f"try a smaller weight than {mixer.config.weight:g}",
+            ),
+            "dead": (
+                active and scale.latest < DEAD * scale.value,
+                "the bonus hardly varies any more: all it can see is known, or its observations do not change",
+            ),
+            "noise": (
+                active and fallen and metrics.get("unpredictable", 0.0) > 0.5,
+                "most of the bonus comes from transitions that cannot be predicted, and the return falls: it may be "
+                "following noise; try a smaller weight, or lgn if this is another bonus",
+            ),
+            "clipped": (
+                clipped is not None and clipped > CLIPPED,
+                f"more than {CLIPPED:.0%} of the normalised observations are at their bound, where the policy cannot "
+                "tell them apart; scale them, or use the robust normalisation (--preset noisy) if some are noise",
+            ),
+        }
+        return [message for name, (holds, message) in conditions.items() if self._is_new(name, holds)]
+
+    def _is_new(self, name: str, holds: bool) -> bool:
+        self._held[name] = self._held.get(name, 0) + 1 if holds else 0
+        if self._held[name] < PATIENCE or name in self.found:
+            return False
+        self.found.add(name)
+        return True

@@ -1,0 +1,50 @@
+"""The methods that the experiments compare, with the labels of tables and legends.
+
+Every bonus has its library defaults, which come from its own paper: none was tuned on an experiment here.
+"""
+
+from __future__ import annotations
+
+from lpm.experiments.experiment import Method
+from lpm.experiments.methods import BASELINES
+
+PAPER: dict[str, Method] = {
+    "lpm": Method("LPM", "lpm"),
+    "ensemble": Method("Ensemble", "ensemble"),
+    "rnd": Method("RND", "rnd"),
+    "ama": Method("AMA", "ama"),
+    "etd": Method("EDT (ETD)", "etd"),
+    "eme": Method("EME", "eme"),
+    "idf": Method("IDF", "idf"),
+    "icm": Method("ICM", "icm"),
+}
+"""The methods of the paper's experiments."""
+
+OURS: dict[str, Method] = {
+    "lgn": Method("LGN", "lgn"),
+}
+"""The bonus to use; drawn first."""
+
+ADDED: dict[str, Method] = {
+    "lpm-exp": Method("LPM (exp)", "lpm_release", {"form": "exp"}),
+    "lpm-slow": Method("LPM, slow copy", "lpm_slow"),
+    "lpm-anchored": Method("LPM, anchored g", "lpm_anchored"),
+    "curiosity_critic": Method("Curiosity-Critic", "curiosity_critic"),
+    "pointwise": Method("Pointwise progress", "pointwise"),
+    "forward_error": Method("Forward error", "forward_error"),
+    "ngu": Method("NGU", "ngu"),
+    **BASELINES,
+}
+"""What the paper does not have: the release's reward form, error models that start from f's prior, other
+learning-progress bonuses, the two floors, and the ceiling: counts of the environment's own cells."""
+
+RIVALS: dict[str, Method] = {
+    "gamma_progress": Method("γ-Progress", "gamma_progress"),
+    "lbs": Method("LBS", "lbs"),
+    "deir": Method("DEIR", "deir"),
+    "byol_hindsight": Method("BYOL-Hindsight", "byol_hindsight"),
+    "cig": Method("CIG", "cig"),
+}
+"""Other methods whose authors claim that noise does not fool them."""
+
+ALL: dict[str, Method] = {**OURS, **PAPER, **ADDED, **RIVALS}

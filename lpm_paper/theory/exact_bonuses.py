@@ -1,0 +1,183 @@
+"""Bonuses for the stream that need no network: each is its method's reward under perfect estimates.
+
+They read the exact learner and, where the name says so, the truth. Their correlation with information gain is
+therefore a property of the *idea*, free of any optimiser; networks can only be plugged in beside them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from lpm_paper.theory.grid import FloatArray, IntArray
+from lpm_paper.theory.linear import realised_gain
+from lpm_paper.theory.noise import BiasPayout, log_error_mean
+from lpm_paper.theory.stream import Belief, BonusFactory, Learner, World
+
+
+class ExactBonus:
+    """Common parts: prediction errors of any past model. Nothing to learn, so `update` does nothing."""
+
+    def __init__(self, world: World, learner: Learner) -> None:
+        self.world = world
+        self.learner = learner
+
+    def squared_error(self, belief: Belief, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
+        """Sum over outputs of the squared error of the belief's mean."""
+        return np.asarray(np.sum((next_obs - self.world.features(obs, action) @ belief.mean) ** 2, axis=1))
+
+    def log_mse(self, belief: Belief, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
+        """eps = log mean squared error."""
+        return np.asarray(np.log(self.squared_error(belief, obs, action, next_obs) / self.world.config.dim))
+
+    def update(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> None:
+        """The shared learner is the only thing that learns."""
+
+
+class ExactErrorModel(ExactBonus):
+    """LPM with g = E over o' of the previous model's log error, which needs the truth."""
+
+    def __init__(self, world: World, learner: Learner, payout: BiasPayout) -> None:
+        super().__init__(world, learner)
+        self._payout = payout
+
+    def mean_log_mse(self, belief: Belief, obs: FloatArray, action: IntArray) -> FloatArray:
+        """E over o' of log MSE under the belief's mean."""
+        noise_var, dim = self.world.noise_var(action), self.world.config.dim
+        bias = self.world.features(obs, action) @ (belief.mean - self.world.weights)
+        excess = self._payout(np.sum(bias**2, axis=1) / noise_var)
+        return np.asarray(np.log(noise_var) + log_error_mean(dim) + excess)
+
+    def score(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
+        """g - eps."""
+        g = self.mean_log_mse(self.learner.past(1), obs, action)
+        return g - self.log_mse(self.learner.current, obs, action, next_obs)
+
+
+class ExactMeanProgress(ExactErrorModel):
+    """LPM averaged over o' on both sides: no luck of the outcome is left."""
+
+    def score(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
+        """E[eps_old] - E[eps_new]."""
+        return self.mean_log_mse(self.learner.past(1), obs, action) - self.mean_log_mse(
+            self.learner.current, obs, action
+        )
+
+
+class TabularErrorModel(ExactBonus):
+    """LPM with a table for g: the queue's mean per (region, bin of the first coordinate), one cycle of errors."""
+
+    def __init__(self, world: World, learner: Learner, bins: int = 4) -> None:
+        super().__init__(world, learner)
+        self._bins = bins
+        self._queue: deque[tuple[IntArray, FloatArray]] = deque(maxlen=1)
+        self._pending: FloatArray | None = None
+        self._table: FloatArray = np.zeros(2 * bins)
+
+    def _cell(self, obs: FloatArray, action: IntArray) -> IntArray:
+        place = np.clip((obs[:, 0] + 1) / 2 * self._bins, 0, self._bins - 1).astype(np.int64)
+        return action * self._bins + place
+
+    def score(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
+        """g - eps; the errors are kept as numbers for the next fit of g."""
+        self._pending = self.log_mse(self.learner.current, obs, action, next_obs)
+        return self._table[self._cell(obs, action)] - self._pending
+
+    def update(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> None:
+        """g = mean of the queue per cell; a cell without errors keeps its value."""
+        if self._pending is None:
+            raise ValueError("update must follow score on the same cycle")
+        self._queue.append((self._cell(obs, action), self._pending))
+        cells = np.concatenate([entry[0] for entry in self._queue])
+        errors = np.concatenate([entry[1] for entry in self._queue])
+        count = np.bincount(cells, minlength=len(self._table))
+        total = np.bincount(cells, weights=errors, minlength=len(self._table))
+        self._table = np.where(count > 0, total / np.maximum(count, 1), self._table)
+
+
+class PointwiseProgress(ExactBonus):
+    """log MSE of an old snapshot minus log MSE now, on the same o'."""
+
+    def __init__(self, world: World, learner: Learner, lag: int) -> None:
+        super().__init__(world, learner)
+        self._lag = lag
+
+    def score(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
+        """eps_old - eps_new."""
+        return self.log_mse(self.learner.past(self._lag), obs, action, next_obs) - self.log_mse(
+            self.learner.current, obs, action, next_obs
+        )
+
+
+class ForwardError(ExactBonus):
+    """Mean squared prediction error."""
+
+    def score(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
+        """MSE."""
+        return self.squared_error(self.learner.current, obs, action, next_obs) / self.world.config.dim
+
+
+class TrueVarianceAma(ForwardError):
+    """AMA with the true aleatoric variance in place of its learnt one."""
+
+    def score(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
+        """MSE - sigma(a)^2."""
+        return super().score(obs, action, next_obs) - self.world.noise_var(action)
+
+
+class LimitEnsemble(ExactBonus):
+    """Disagreement of infinitely many posterior samples: the epistemic variance."""
+
+    def score(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
+        """phi' S phi."""
+        return self.learner.current.variance(self.world.features(obs, action))
+
+
+class ExactVime(ExactBonus):
+    """Realised gain of a Bayesian regression that knows sigma(a): the target itself, hence correlation 1."""
+
+    def score(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
+        """KL(posterior || prior) of each sample."""
+        features, noise_var = self.world.features(obs, action), self.world.noise_var(action)
+        return self._gain(self.learner.current, features, next_obs, noise_var)
+
+    def _gain(self, belief: Belief, features: FloatArray, next_obs: FloatArray, noise_var: FloatArray) -> FloatArray:
+        q = belief.variance(features) / noise_var
+        squared = (next_obs - features @ belief.mean) ** 2
+        return np.asarray(np.sum(realised_gain(q[:, None], squared, noise_var[:, None]), axis=1))
+
+
+class OneSigmaVime(ExactVime):
+    """VIME's usual likelihood: its own regression with one assumed noise level everywhere."""
+
+    def __init__(self, world: World, learner: Learner, sigma: float) -> None:
+        super().__init__(world, learner)
+        self._sigma = sigma
+        self._own = Learner(2 * world.config.features, world.config.dim)
+
+    def score(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
+        """Gain under the assumed noise."""
+        noise_var = np.full(len(obs), self._sigma**2)
+        return self._gain(self._own.current, self.world.features(obs, action), next_obs, noise_var)
+
+    def update(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> None:
+        """Learn with the assumed noise."""
+        self._own.update(self.world.features(obs, action), next_obs, np.full(len(obs), self._sigma**2))
+
+
+def exact_factories(dim: int) -> dict[str, BonusFactory]:
+    """The bonuses of this module by name, for streams of output dimension `dim`."""
+    payout = BiasPayout(dim)
+    return {
+        "LPM, exact g": lambda world, learner, seed: ExactErrorModel(world, learner, payout),
+        "LPM, tabular g": lambda world, learner, seed: TabularErrorModel(world, learner),
+        "LPM, mean over o'": lambda world, learner, seed: ExactMeanProgress(world, learner, payout),
+        "pointwise, lag 1": lambda world, learner, seed: PointwiseProgress(world, learner, lag=1),
+        "pointwise, lag 5": lambda world, learner, seed: PointwiseProgress(world, learner, lag=5),
+        "forward error": lambda world, learner, seed: ForwardError(world, learner),
+        "AMA, true variance": lambda world, learner, seed: TrueVarianceAma(world, learner),
+        "ensemble, limit": lambda world, learner, seed: LimitEnsemble(world, learner),
+        "VIME, true sigma": lambda world, learner, seed: ExactVime(world, learner),
+        "VIME, sigma 0.5": lambda world, learner, seed: OneSigmaVime(world, learner, sigma=0.5),
+    }
