@@ -36,7 +36,7 @@ class EMEConfig:
     max_divergence: float = 10.0
     """Bound on the KL divergence between two policies in the target. Not in the paper."""
     keep: float = 0.8
-    """Share of each minibatch that each member of the ensemble learns from, drawn anew every time."""
+    """Share of each minibatch that each member of the ensemble learns from, drawn every time."""
     target_decay: float = 0.99
     """Decay of the running copy of ψ in the target; 0 uses ψ itself, as the paper does."""
     hidden: tuple[int, ...] = (256, 256)

@@ -56,7 +56,7 @@ class LBSConfig:
 
     beta: float = 1.0
     """β: weight of the KL in the loss (code: default 1; 0.1 in its continuous tasks, 2 in its stochastic MountainCar,
-    0.01 in arcade games). Noise whose variance exceeds β, in the unit of the target, pays for ever."""
+    0.01 in arcade games). Noise whose variance exceeds β, in the unit of the target, is rewarded for ever."""
     latent: int | None = None
     """Width of z. None: as many as the target has (code)."""
     hidden: tuple[int, ...] | None = None

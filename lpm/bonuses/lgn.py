@@ -215,7 +215,7 @@ class LGN(IntrinsicReward):
         self.register_buffer("learnt", torch.zeros((), dtype=torch.int64))
         row, action = ((self.state.raw_width,), torch.float32), (spaces.action_shape, spaces.action_dtype)
         columns = {"obs": row, "action": action, "next_obs": row}
-        self.buffer = RingBuffer(max(self.rollout, config.warmup), columns, self.group.size)
+        self.buffer = RingBuffer(max(self.rollout, config.warmup), columns)
         self.episode = WindowMemory(self.num_envs if self.episodic else 1, config.memory_size, self.state.raw_width)
         self.run = HashedSample(config.memory_size if config.memory != "episodic" else 1, (self.state.raw_width,))
 

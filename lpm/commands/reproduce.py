@@ -52,9 +52,9 @@ def run(args: Sequence[str]) -> int:
 def reproduce(options: Reproduce, out: Path) -> int:
     """Run what is missing, then write the report and print the main table."""
     from lpm.experiments.experiment import expect_known, load_experiment
-    from lpm.files import expect_own
     from lpm.report.pages import write_pages
     from lpm.report.ranking import in_words, rank
+    from lpm.storage.files import expect_own
     from lpm.sweeps import run_jobs
 
     console = terminal()

@@ -21,16 +21,16 @@ from lpm.commands.terminal import INTERRUPTED, terminal
 from lpm.core.group import Group, WorkerLost
 from lpm.core.registry import configure
 from lpm.envs.outside import Wrap, reading_note
-from lpm.files import printable
 from lpm.runs.checkpoint import CheckpointError
 from lpm.runs.config import PRESETS, RunConfig
 from lpm.runs.distributed import TIMEOUT_SECONDS, expect_same, joined
 from lpm.runs.folder import RunFolder
 from lpm.runs.loggers import Service
 from lpm.runs.train import Outcome, TrainOptions, train
-from lpm.suggest import suggest
+from lpm.storage.files import printable
 from lpm.sweeps.fields import literal
 from lpm.sweeps.job import keep_freed_memory
+from lpm.utils.suggest import suggest
 
 DESCRIPTION = """Train an agent on task reward plus bonus.
 
@@ -172,10 +172,12 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
         "steps": option(
             float,
             "Environment steps, summed over environments. With --resume, more than before extends the run: schedules "
-            "(learning rate, entropy, weight of the bonus) then take the value that belongs to steps / new total.",
+            "(learning rate, entropy) then take the value that belongs to steps / new total.",
             float(base.steps),
         ),
-        "beta": option(float | None, "Weight of the bonus: short for --mixer.weight.", None),
+        "weight": option(
+            float | None, "How much the bonus counts beside the task: short for --mixer.weight, 0.3.", None
+        ),
         "seed": option(int, "Seed of everything random.", base.seed),
         "wrap": option(
             Wrap,
@@ -207,7 +209,7 @@ def _config(given: Any, choices: _Choices, saved: RunConfig | None, env: dict[st
         raise ValueError("say which environment to train in: lpm train ENV_ID (see `lpm envs`)")
     if not given.steps.is_integer():  # nor are inf and nan
         raise ValueError(f"--steps: expected a whole number, got {given.steps}")
-    mixer = given.mixer if given.beta is None else dataclasses.replace(given.mixer, weight=given.beta)
+    mixer = given.mixer if given.weight is None else dataclasses.replace(given.mixer, weight=given.weight)
     return RunConfig(
         env_id=given.env_id,
         algo=given.algo,

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 import lpm.envs  # noqa: F401  (registers the ids)
 from lpm.envs.drawing import enlarge, frame, strip
 from lpm.envs.rooms import FAMILIES, WATCH
-from lpm.files import png_bytes, write_atomic
-from lpm.versions import pip_install
+from lpm.storage.files import png_bytes, write_atomic
+from lpm.utils.versions import pip_install
 
 _NOISE_BORDER, _PLAIN_BORDER = (210, 40, 40), (200, 200, 200)
 

@@ -253,10 +253,10 @@ class RobustScale(HashedSample, Statistics):
 
 
 class RangeWatch(nn.Module):
-    """Whether statistics that were frozen still fit what comes; if not, they are measured anew, on everything so far.
+    """Whether statistics that were frozen still fit what comes; if not, they are measured again, on everything so far.
 
     Those of fewer than `ENOUGH` rows are provisional: they are replaced as soon as more than `FEW` of the values of a
-    dimension lie outside ±`limit`. After that it takes `MOST`, and more than `FEW` is said aloud, once. Statistics that
+    dimension lie outside ±`limit`. After that it takes `MOST`, and more than `FEW` gives one warning. Statistics that
     squash instead of cutting are replaced while they are provisional only, if `MOST` lies outside.
     """
 
@@ -298,7 +298,7 @@ class RangeWatch(nn.Module):
         self._restart()
 
     def review(self) -> bool:
-        """Judge what came since the last time; True if the statistics were measured anew."""
+        """Judge what came since the last time; True if the statistics were measured again."""
         (statistics,) = self._statistics
         provisional = int(self.measured) < self.ENOUGH
         watched = int(self.watched)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from threading import Barrier, Thread
 from typing import Any
 
@@ -66,7 +67,7 @@ def test_splitting_blocks_leaves_it_unchanged(seed: int, lengths: list[int]) -> 
     whole, parts = (bonus_scale(3) for _ in range(2))
     whole.observe(rewards, valid)
     cuts = [0, *sorted(min(sum(lengths[: i + 1]), 500) for i in range(len(lengths))), 500]
-    for start, stop in zip(cuts, cuts[1:], strict=False):
+    for start, stop in pairwise(cuts):
         parts.observe(rewards[start:stop], valid[start:stop])
     assert parts.value == pytest.approx(whole.value, rel=1e-9)
     for key, value in whole.state_dict().items():

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from lpm.agents import A2CConfig, MixerConfig, PPOConfig
+from lpm.agents import A2CConfig, PPOConfig
 from lpm.bonuses.lgn import LGNConfig
-from lpm.bonuses.lpm_anchored import LPMAnchoredConfig
-from lpm.bonuses.lpm_release import LPMReleaseConfig
 from lpm.bonuses.lpm_slow import LPMSlowConfig
 from lpm.core.settings import expect_idle
 from lpm_paper.lgn_forms import NetworksConfig
+from lpm_paper.lpm_anchored import LPMAnchoredConfig
+from lpm_paper.lpm_release import LPMReleaseConfig
 
 # config, what makes a setting idle, what does not (None: nothing), the setting, another value, the message
 IDLE: list[tuple[type, dict[str, Any], dict[str, Any] | None, str, Any, str]] = [
@@ -49,7 +49,6 @@ def test_a_default_may_be_made_anew_each_time() -> None:
 
 
 SCHEDULES = [
-    (MixerConfig, "schedule", "weight", "final_weight"),
     (PPOConfig, "learning_rate_schedule", "learning_rate", "final_learning_rate"),
     (A2CConfig, "learning_rate_schedule", "learning_rate", "final_learning_rate"),
     (PPOConfig, "entropy_schedule", "entropy", "final_entropy"),
