@@ -26,7 +26,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from lpm.adapters.sb3 import IntrinsicCallback
 from lpm.envs import MiniGridObservation
-from lpm.files import write_atomic
+from lpm.storage.files import write_atomic
 
 NUM_ENVS = 8
 ZOO: dict[str, Any] = {
