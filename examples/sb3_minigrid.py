@@ -50,6 +50,7 @@ class Successes(BaseCallback):
         super().__init__()
         self.returns: list[float] = []
         self.curve: list[tuple[int, float, float, float]] = []
+        self.said = 0
 
     def _on_step(self) -> bool:
         self.returns += [float(info["episode"]["r"]) for info in self.locals["infos"] if "episode" in info]
@@ -60,6 +61,9 @@ class Successes(BaseCallback):
             success = float(np.mean([value > 0 for value in recent]))
             spent = round(time.process_time(), 1)
             self.curve.append((self.num_timesteps, round(success, 3), round(float(np.mean(recent)), 4), spent))
+            if self.num_timesteps >= self.said + self.model._total_timesteps // 10:
+                self.said = self.num_timesteps
+                print(f"step {self.said:>9,}  success {success:.2f}  return {np.mean(recent):.3f}", flush=True)
 
 
 def run(env_id: str, bonus: str, seed: int, steps: int) -> dict[str, Any]:
@@ -95,9 +99,6 @@ def main() -> None:
     result = run(options.env_id, options.bonus, options.seed, options.steps)
     if options.out is not None:
         write_atomic(options.out, json.dumps(result).encode())
-    points = result["curve"][:: max(len(result["curve"]) // 10, 1)]
-    for steps, success, mean, _ in points:
-        print(f"step {steps:>9,}  success {success:.2f}  return {mean:.3f}")
     solved = result["steps_90"]
     print("90 % of the episodes succeed " + ("never" if solved is None else f"from step {solved:,} on"))
 
