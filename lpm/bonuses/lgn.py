@@ -26,7 +26,7 @@ from torch import Tensor
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.group import RowIndex
 from lpm.core.registry import register
-from lpm.core.settings import expect_at_least, expect_choice, expect_idle
+from lpm.core.settings import expect_at_least, expect_choice, reject_unused
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import RingBuffer
 from lpm.nn.fading import FadingCovariance, influence, inverse_root, typical_square
@@ -101,7 +101,7 @@ class LGNConfig:
         expect_at_least(self, 1, "memory_size", "features", "warmup", "horizon")
         expect_at_least(self, 0, "fourier")
         if self.memory == "lifelong":
-            expect_idle(self, "with memory='lifelong'", "filter")
+            reject_unused(self, "with memory='lifelong'", "filter")
 
 
 @register("lgn")
