@@ -17,7 +17,14 @@ from lpm_paper.lpm_release import LPMReleaseConfig
 
 # config, what makes a setting idle, what does not (None: nothing), the setting, another value, the message
 IDLE: list[tuple[type, dict[str, Any], dict[str, Any] | None, str, Any, str]] = [
-    (LGNConfig, {"memory": "lifelong"}, {}, "filter", False, "its default True with memory='lifelong', where it has no"),
+    (
+        LGNConfig,
+        {"memory": "lifelong"},
+        {},
+        "filter",
+        False,
+        "its default True with memory='lifelong', where it has no",
+    ),
     (LPMSlowConfig, {"form": "linear"}, {}, "relative_floor", 0.2, "its default 0.1 with form='linear'"),
     (LPMAnchoredConfig, {"form": "linear"}, {}, "relative_floor", 0.2, "its default 0.1 with form='linear'"),
     (LPMReleaseConfig, {"form": "linear"}, {"form": "rnd"}, "weight", 0.5, "with form='linear', where it has no"),
