@@ -260,10 +260,10 @@ def test_of_three_processes_the_first_hears_that_one_is_silent(monkeypatch: pyte
     stores: Any = dist
     store = stores.HashStore()
     monkeypatch.setattr(dist, "destroy_process_group", lambda: None)
-    distributed._say_said(store)
-    distributed._part(store, 1, WorkerLost("the connection to another process was lost: it died or was killed"))
+    distributed._mark_reported(store)
+    distributed._leave(store, 1, WorkerLost("the connection to another process was lost: it died or was killed"))
     assert distributed._reason(store) is None
-    distributed._part(store, 1, WorkerLost(SILENT))
+    distributed._leave(store, 1, WorkerLost(SILENT))
     assert str(distributed._reason(store)).endswith(f" stopped: {SILENT}")
 
 
