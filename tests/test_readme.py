@@ -6,6 +6,7 @@ import importlib
 import json
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -21,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="an installed package has no README")
 ELSEWHERE = (
     "architecture.md bonuses/* reference/* results* verdicts.md suite.md noise_table.md noisy_mnist.md maze.md "
-    "random_policy.md theory*.md environments.md"
+    "random_policy.md theory*.md environments.md data.md"
 ).split()
 """Pages whose code is reference, or is tested elsewhere."""
 PAGES = [
@@ -30,8 +31,8 @@ PAGES = [
     if not any(fnmatch((page := path.relative_to(ROOT).as_posix()).removeprefix("docs/"), name) for name in ELSEWHERE)
 ]
 STEPS = re.compile(r"(?<=learn\()\d+_000|(?<=steps=)\d+_000")  # how long a run takes
-CUT = {"--steps": "2048", "--trials": "1", "--seeds": "1"}  # the same, on the command line
-SHORTER = {"reproduce": ["--scale", "smoke"], "tune": ["--fresh-seeds", "1"]}
+CUT = {"--steps": "1024", "--trials": "1", "--seeds": "1"}  # the same, on the command line
+SHORTER = {"reproduce": ["--scale", "smoke"], "tune": ["--fresh-seeds", "1", "--steps", "4096"]}  # some episodes must end
 NOT_OURS = ("pip", "python3")  # installs
 
 
@@ -64,12 +65,17 @@ def code_of(page: str, folder: Path) -> list[str]:
     return [block for block in code if block not in files.values()]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of TorchRL's own parts
 @pytest.mark.parametrize("page", PAGES)
-def test_the_python_of_a_page_runs(page: str, folder: Path) -> None:
-    """From top to bottom, in one namespace."""
-    names: dict[str, object] = {"__name__": "page"}
+def test_the_python_of_a_page_runs(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From top to bottom, in one namespace; a file with a main part is run as a program."""
+    module = ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)  # dataclasses look it up
     for code in code_of(page, folder):
-        exec(compile(STEPS.sub("2048", code), page, "exec"), names)
+        exec(compile(STEPS.sub("1024", code), page, "exec"), vars(module))
+    for path in folder.glob("*.py"):
+        if "__main__" in path.read_text():
+            subprocess.run([sys.executable, path], check=True, cwd=folder, timeout=120)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "bash")])
@@ -84,7 +90,7 @@ def test_the_commands_of_a_page_run(page: str, folder: Path) -> None:
             assert words[0] == "lpm", f"{line}: expected a command of lpm; others are text"
             words = [CUT.get(before, word) for before, word in zip(["", *words], words, strict=False)]
             if "120000" in line:  # extends a run
-                words[-1] = "4096"
+                words[-1] = "2048"
             assert main([*words[1:], *SHORTER.get(words[1], [])]) == 0, line
 
 
