@@ -3,7 +3,7 @@
     python benchmarks/adapters.py
     python benchmarks/adapters.py --cases sb3-ppo gymnasium --bonuses none rnd lpm --repeats 3
 
-Every case is measured without an adapter ("bare"), with the adapter and a bonus that pays nothing ("none": the cost of
+Every case is measured without an adapter ("bare"), with the adapter and a bonus of zero ("none": the cost of
 the adapter alone), and with real bonuses at their default settings. The variants of a case take turns in one process
 on one thread, so that a busy machine slows all of them; ratios are medians over rounds. Processor time is read, which
 other processes disturb less than wall time.
@@ -34,13 +34,13 @@ import torch
 import lpm
 import lpm.envs
 from lpm import MixerConfig
-from lpm.files import write_atomic
+from lpm.storage.files import write_atomic
 
 Run = Callable[[int], None]
 ENV = "lpm/MountainCar-v0"
 DISCRETE = "MountainCar-v0"  # Gymnasium's own, where the loop is of discrete actions
 NUM_ENVS, ROLLOUT = 8, 128
-MIXER = MixerConfig(weight=0.1)
+MIXER = MixerConfig(weight=0.1, scale="task")
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,7 @@ def gymnasium_loop(bonus: str | None) -> Run:
 
     envs: Any = gymnasium.make_vec(ENV, num_envs=NUM_ENVS, noise=True)
     if bonus is not None:
-        module = lpm.make(bonus, lpm.Spaces.of(envs), num_envs=NUM_ENVS, rollout_steps=ROLLOUT)
-        envs = IntrinsicVectorReward(envs, module, mixer=MIXER)
+        envs = IntrinsicVectorReward(envs, bonus, rollout_steps=ROLLOUT, mixer=MIXER)
     envs.reset(seed=0)
     actions = np.random.default_rng(0).uniform(-1, 1, (ROLLOUT, NUM_ENVS, 2)).astype(np.float32)
 
@@ -138,15 +137,14 @@ def sb3_sac(bonus: str | None) -> Run:
 def cleanrl_ppo(bonus: str | None) -> Run:
     """The single-file PPO of the examples, 8 environments, rollouts of 128 steps, 4 epochs."""
     example = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "cleanrl_ppo.py"))
-    settings = example["Args"](env_id=DISCRETE, num_envs=NUM_ENVS, num_steps=ROLLOUT, weight=MIXER.weight)
+    settings = example["Args"](env_id=DISCRETE, num_envs=NUM_ENVS, num_steps=ROLLOUT)
     envs = example["make_envs"](settings)
-    module = None
     if bonus is not None:
-        module = lpm.make(bonus, lpm.Spaces.of(envs), num_envs=NUM_ENVS, rollout_steps=ROLLOUT)
+        envs = lpm.Intrinsic(envs, bonus, rollout_steps=ROLLOUT, mixer=MIXER)
 
     def run(steps: int) -> None:
         with redirect_stdout(StringIO()):
-            example["train"](replace(settings, steps=steps), envs, module)
+            example["train"](replace(settings, steps=steps), envs)
 
     return run
 
@@ -159,13 +157,12 @@ def _torchrl_ppo(bonus: str | None, *, in_env: bool) -> Run:
     from torchrl.objectives import ClipPPOLoss
     from torchrl.objectives.value import GAE
 
-    from lpm.adapters.torchrl import IntrinsicLoss, IntrinsicTransform, spaces_of
+    from lpm.adapters.torchrl import IntrinsicLoss, IntrinsicTransform
 
     env: Any = SerialEnv(NUM_ENVS, lambda: GymEnv(DISCRETE, categorical_action_encoding=True))
     transform = None
     if bonus is not None:
-        module = lpm.make(bonus, spaces_of(env), num_envs=NUM_ENVS, rollout_steps=ROLLOUT)
-        transform = IntrinsicTransform(module, mixer=MIXER)
+        transform = IntrinsicTransform.of(env, bonus, rollout_steps=ROLLOUT, mixer=MIXER)
         env = TransformedEnv(env, transform) if in_env else env
     policy = ProbabilisticActor(
         TensorDictModule(MLP(2, 3, num_cells=[64, 64]), in_keys=["observation"], out_keys=["logits"]),

@@ -316,7 +316,7 @@ def main() -> None:
     parser.add_argument("--worker", nargs=3, metavar=("KIND", "NAME", "SHAPE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.worker:
-        from lpm.files import write_atomic  # here: a worker's interpreter may have RLeXplore and no lpm
+        from lpm.storage.files import write_atomic  # here: a worker's interpreter may have RLeXplore and no lpm
 
         numbers = compare(options)
         if options.json:

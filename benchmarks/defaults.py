@@ -29,9 +29,9 @@ from tqdm import tqdm
 from lpm.agents import PPOConfig
 from lpm.agents.ppo import PRESETS
 from lpm.core.mixer import MixerConfig
-from lpm.files import write_atomic
 from lpm.runs.build import build
 from lpm.runs.config import RunConfig
+from lpm.storage.files import write_atomic
 
 RESULTS = Path(__file__).parents[1] / "results" / "defaults"
 SOLVED = 0.9

@@ -18,7 +18,7 @@ import gymnasium
 import numpy as np
 
 import lpm.envs  # noqa: F401
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 NUM_ENVS = 16
 

@@ -24,8 +24,8 @@ from gymnasium.spaces import Box, Discrete
 
 import lpm
 from lpm.core.registry import lookup
-from lpm.files import write_atomic
 from lpm.runs.machine import machine
+from lpm.storage.files import write_atomic
 
 STEPS, ACTIONS = 128, 6
 AXES: dict[str, tuple[int, ...]] = {

@@ -27,8 +27,8 @@ from typing import Any
 import bonuses
 import training
 
-from lpm.files import write_atomic
 from lpm.runs.machine import machine
+from lpm.storage.files import write_atomic
 
 PPO = "PPO, Breakout"
 AIMS = {"lpm": 2.0, "rnd": 1.5, "ensemble": 1.5, "etd": 1.5, "icm": 1.5, PPO: 1.5}

@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from lpm.files import write_atomic
 from lpm.runs.machine import machine
+from lpm.storage.files import write_atomic
 
 
 def measure(words: list[str], processes: int) -> dict[str, Any]:

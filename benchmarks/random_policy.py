@@ -20,8 +20,8 @@ import numpy as np
 from lpm.envs.atari_ram import rooms_of
 from lpm.envs.catalogue import EnvEntry, find_env, list_envs
 from lpm.envs.coverage import Coverage
-from lpm.files import write_atomic
-from lpm.versions import versions
+from lpm.storage.files import write_atomic
+from lpm.utils.versions import versions
 
 SEEDS = 10
 _CHECKPOINTS = 10

@@ -23,9 +23,9 @@ from pathlib import Path
 
 import torch
 
-from lpm.files import write_atomic
 from lpm.nn.networks import conv_layers
 from lpm.runs.machine import machine
+from lpm.storage.files import write_atomic
 
 FEATURES, HIDDEN, ACTIONS, MEMBERS, BATCH = 128, 256, 6, 4, 256
 NARROW_FEATURES = 32  # of NGU

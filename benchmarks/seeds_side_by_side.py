@@ -30,9 +30,9 @@ from torch import Tensor
 
 import lpm.envs  # registers the environments
 from lpm.agents import PPOConfig
-from lpm.files import write_atomic
 from lpm.runs import RunConfig, build
 from lpm.runs.machine import machine
+from lpm.storage.files import write_atomic
 
 ENVS, STEPS, EPOCHS, MINIBATCHES, HIDDEN = 8, 128, 4, 4, 64
 ROWS = ENVS * STEPS // MINIBATCHES

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lpm.files import write_atomic
 from lpm.runs.machine import machine
+from lpm.storage.files import write_atomic
 
 SB3 = """
 import json, sys, time

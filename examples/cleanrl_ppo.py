@@ -1,9 +1,9 @@
 """PPO in one file, with a bonus: the style of CleanRL, to be read from top to bottom and copied.
 
-    python examples/cleanrl_ppo.py --env-id MountainCar-v0 --bonus lgn --weight 0.5 --steps 100000
+    python examples/cleanrl_ppo.py --env-id MountainCar-v0 --bonus lgn --steps 100000
     python examples/cleanrl_ppo.py --env-id CartPole-v1 --bonus none
 
-Lines marked `# lpm` are what a bonus adds to the loop.
+Lines marked `# lpm` are what a bonus adds to the file.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor, nn
 
-import lpm
-from lpm.core.mixer import MixerConfig, RewardMixer
+import lpm  # lpm
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,8 @@ class Args:
     """Bound on the norm of the gradient."""
     bonus: str = "lgn"
     """A bonus of `lpm bonuses`, or "none"."""
-    weight: float = 0.5
-    """What the normalised bonus is multiplied by."""
+    weight: float | None = None
+    """How much the bonus counts beside the task; the library's default if left out."""
 
 
 class Agent(nn.Module):
@@ -88,8 +87,8 @@ class Agent(nn.Module):
         return torch.distributions.Categorical(logits=self.actor(obs), validate_args=False)
 
 
-def train(args: Args, envs: VectorEnv[Any, Any, Any], bonus: lpm.IntrinsicReward | None = None) -> Agent:
-    """Train an agent on environments whose autoreset mode is SAME_STEP; the bonus is optional."""
+def train(args: Args, envs: VectorEnv[Any, Any, Any]) -> Agent:
+    """Train an agent on environments whose autoreset mode is SAME_STEP."""
     obs_space, action_space = envs.single_observation_space, envs.single_action_space
     if not isinstance(obs_space, Box) or len(obs_space.shape) != 1 or not isinstance(action_space, Discrete):
         raise ValueError(f"expected vector observations and discrete actions, got {obs_space} and {action_space}")
@@ -99,7 +98,6 @@ def train(args: Args, envs: VectorEnv[Any, Any, Any], bonus: lpm.IntrinsicReward
     shape = (args.num_steps, envs.num_envs)
     agent = Agent(obs_space.shape[0], int(action_space.n))
     optimizer = torch.optim.Adam(agent.parameters(), lr=args.learning_rate, eps=1e-5)
-    mixer = RewardMixer(MixerConfig(weight=args.weight, gamma=args.gamma), envs.num_envs)  # lpm
 
     obs = torch.zeros(*shape, *obs_space.shape)
     next_obs = torch.zeros_like(obs)
@@ -134,19 +132,11 @@ def train(args: Args, envs: VectorEnv[Any, Any, Any], bonus: lpm.IntrinsicReward
                 recent.extend(running[done])
                 running[done] = 0
 
-        # ---- bonus
         learnt_from = rewards
-        if bonus is not None:
-            executed = actions + int(action_space.start)
-            block = lpm.Transitions.build(  # lpm
-                obs, executed, next_obs, terminated=terminated, truncated=truncated, reward=rewards
-            )
-            raw = bonus.step(block)  # lpm
-            progress = iteration / iterations
-            mixed = mixer.mix(rewards.numpy(), raw.numpy(), block.valid.numpy(), progress)  # lpm
-            learnt_from = torch.from_numpy(mixed.total)  # lpm
+        if isinstance(envs, lpm.Intrinsic):  # lpm
+            learnt_from = envs.add_bonus(rewards)  # lpm
 
-        # ---- advantages, of the sum
+        # ---- advantages
         with torch.no_grad():
             values[:], next_values[:] = agent.value(obs), agent.value(next_obs)
             delta = learnt_from + args.gamma * next_values * ~terminated - values
@@ -170,18 +160,15 @@ def train(args: Args, envs: VectorEnv[Any, Any, Any], bonus: lpm.IntrinsicReward
                 loss.backward()
                 nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm)
                 optimizer.step()
-        if bonus is not None:
-            bonus.update()  # lpm
 
         if iteration % 10 == 9 or iteration == iterations - 1:
             steps = (iteration + 1) * batch
             task = f"{np.mean(recent):.1f}" if recent else "no episode yet"
-            paid = f"{(learnt_from - rewards).mean():.4f}"
-            print(
-                f"{steps} steps  task return {task}  bonus {paid}  {steps / (time.perf_counter() - start):.0f} steps/s"
-            )
+            added = f"{(learnt_from - rewards).mean():.4f}"
+            speed = f"{steps / (time.perf_counter() - start):.0f} steps/s"
+            print(f"{steps} steps  task return {task}  bonus {added}  {speed}")
     reached = f"task return {np.mean(recent):.1f} (last {len(recent)} episodes)" if recent else "no episode ended"
-    print(f"reached after {iterations * batch} steps with {'no' if bonus is None else 'a'} bonus: {reached}")
+    print(f"reached after {iterations * batch} steps with bonus {args.bonus}: {reached}")
     return agent
 
 
@@ -195,10 +182,7 @@ if __name__ == "__main__":
     args = tyro.cli(Args)
     torch.set_num_threads(1)
     envs = make_envs(args)
-    bonus = None
-    if args.bonus != "none":
-        bonus = lpm.make(  # lpm
-            args.bonus, lpm.Spaces.of(envs), num_envs=args.num_envs, rollout_steps=args.num_steps, seed=args.seed
-        )
-    train(args, envs, bonus)
+    if args.bonus != "none":  # lpm
+        envs = lpm.Intrinsic(envs, args.bonus, args.weight, rollout_steps=args.num_steps, seed=args.seed)  # lpm
+    train(args, envs)
     envs.close()

@@ -3,7 +3,7 @@
 The agent is the smallest there is: it keeps, for each environment, the sequence of actions that earned most so far and
 tries small changes of it. It learns from nothing but the reward that the loop returns.
 
-python examples/gymnasium_loop.py --bonus lgn --weight 1.0 --steps 80000
+python examples/gymnasium_loop.py --bonus lgn --steps 80000
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
-import lpm
-import lpm.envs
-from lpm import MixerConfig
+import lpm.envs  # noqa: F401  (registers lpm/MountainCar-v0)
 from lpm.adapters.gymnasium import IntrinsicVectorReward
 from lpm.envs.coverage import Coverage
 
@@ -28,7 +26,7 @@ def main() -> None:
     """Run, say what was seen and earned."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bonus", default="lgn", help="a name of `lpm bonuses`")
-    parser.add_argument("--weight", type=float, default=1.0)
+    parser.add_argument("--weight", type=float, help="of the bonus; the library's default if left out")
     parser.add_argument("--steps", type=int, default=80_000, help="of all environments, in whole episodes")
     parser.add_argument("--length", type=int, default=200, help="steps of an episode")
     parser.add_argument("--num-envs", type=int, default=8)
@@ -44,8 +42,7 @@ def main() -> None:
         max_episode_steps=options.length,
         autoreset_mode=AutoresetMode.SAME_STEP,
     )
-    bonus = lpm.make(options.bonus, lpm.Spaces.of(envs), num_envs=options.num_envs)
-    envs = IntrinsicVectorReward(envs, bonus, MixerConfig(weight=options.weight), update_every=options.length)
+    envs = IntrinsicVectorReward(envs, options.bonus, options.weight, rollout_steps=options.length)
 
     coverage = Coverage(100)
     shape = (options.length, options.num_envs, 2)

@@ -1,6 +1,6 @@
 """RLlib's PPO with a bonus: one line more than without.
 
-python examples/rllib_ppo.py --env-id MountainCar-v0 --bonus lgn --weight 0.5 --steps 100000
+python examples/rllib_ppo.py --env-id MountainCar-v0 --bonus lgn --steps 100000
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import ray
 import tyro
 from ray.rllib.algorithms.ppo import PPOConfig
 
-from lpm import MixerConfig
 from lpm.adapters.rllib import add_intrinsic
 
 
@@ -31,8 +30,8 @@ class Args:
     """Steps per environment between two updates."""
     bonus: str = "lgn"
     """A bonus of `lpm bonuses`."""
-    weight: float = 0.5
-    """What the normalised bonus is multiplied by."""
+    weight: float | None = None
+    """How much the bonus counts beside the task; the library's default if left out."""
 
 
 def make_config(args: Args) -> PPOConfig:
@@ -46,26 +45,28 @@ def make_config(args: Args) -> PPOConfig:
         .training(train_batch_size_per_learner=batch, minibatch_size=batch // 4, num_epochs=4, lr=1e-3)
         .debugging(seed=args.seed)
     )
-    return add_intrinsic(config, args.bonus, MixerConfig(weight=args.weight), seed=args.seed)
+    return add_intrinsic(config, args.bonus, args.weight, seed=args.seed)
 
 
 def train(args: Args) -> dict[str, float]:
-    """Train; returns what the last iteration paid."""
+    """Train; returns the metrics of the bonus in the last iteration."""
     algorithm = make_config(args).build_algo()
-    paid, task = {}, float("nan")
+    metrics, task = {}, float("nan")
     batch = args.num_envs * args.num_steps
     iterations = -(-args.steps // batch)
     for iteration in range(iterations):
         result = algorithm.train()
         learner = result["learners"]["default_policy"]
-        paid = {key: float(value) for key, value in learner.items() if key.startswith("intrinsic_")}
+        metrics = {key: float(value) for key, value in learner.items() if key.startswith("intrinsic_")}
         task = result["env_runners"].get("episode_return_mean", float("nan"))
         if iteration % 10 == 9:
-            print(f"{(iteration + 1) * batch} steps  task return {task:.1f}  bonus {paid['intrinsic_mixed_mean']:.4f}")
+            print(
+                f"{(iteration + 1) * batch} steps  task return {task:.1f}  bonus {metrics['intrinsic_mixed_mean']:.4f}"
+            )
     algorithm.stop()
-    bonus = paid.get("intrinsic_mixed_mean", float("nan"))
+    bonus = metrics.get("intrinsic_mixed_mean", float("nan"))
     print(f"reached after {iterations * batch} steps: task return {task:.1f}, bonus {bonus:.4f} a step")
-    return paid
+    return metrics
 
 
 if __name__ == "__main__":

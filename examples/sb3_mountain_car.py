@@ -26,7 +26,7 @@ from stable_baselines3.common.env_util import make_vec_env
 
 from lpm.adapters.sb3 import IntrinsicCallback, IntrinsicReplayBuffer, MixerConfig, make_bonus
 from lpm.envs.coverage import Coverage
-from lpm.files import write_atomic
+from lpm.storage.files import write_atomic
 
 ENV = "lpm/MountainCar-v0"
 CELLS = 100
@@ -68,7 +68,7 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
     seed, on_policy = settings["seed"], settings["algorithm"] == "PPO"
     env = make_vec_env(ENV, n_envs=8 if on_policy else 4, seed=seed, env_kwargs={"noise": True})
     common: dict[str, Any] = {"seed": seed, "device": "cpu", "policy_kwargs": {"net_arch": [64, 64]}}
-    mixer = MixerConfig(weight=settings["weight"])
+    mixer = MixerConfig.of_bonus(settings["weight"])  # as the stored runs were made
     visits = Visits(settings["steps"] // POINTS)
     callbacks: list[BaseCallback] = [visits]
     model: BaseAlgorithm
@@ -84,9 +84,9 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
         bonus = make_bonus(settings["bonus"], model, rollout_steps=128, seed=seed)
         used = dataclasses.asdict(bonus.config)  # type: ignore[call-overload]
         if on_policy:
-            callbacks.append(IntrinsicCallback(bonus, mixer))
+            callbacks.append(IntrinsicCallback(bonus, mixer=mixer))
         else:
-            IntrinsicReplayBuffer.attach(model, bonus, mixer)
+            IntrinsicReplayBuffer.attach(model, bonus, mixer=mixer)
     model.learn(settings["steps"], callback=callbacks)
     episodes = [float(episode["r"]) for episode in model.ep_info_buffer or []]
     return {

@@ -1,7 +1,7 @@
-"""Stable-Baselines3's PPO with a bonus: two lines more, and the bonus saved beside the model.
+"""Stable-Baselines3's PPO with a bonus: one argument more, and the bonus saved beside the model.
 
-python examples/sb3_ppo.py --bonus lgn --weight 0.5 --steps 50000 --save runs/ppo
-python examples/sb3_ppo.py --bonus lgn --weight 0.5 --steps 50000 --save runs/ppo --resume
+python examples/sb3_ppo.py --bonus lgn --steps 50000 --save runs/ppo
+python examples/sb3_ppo.py --bonus lgn --steps 50000 --save runs/ppo --resume
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 
 import lpm.envs  # noqa: F401  (registers lpm/MountainCar-v0)
-from lpm.adapters.sb3 import IntrinsicCallback, MixerConfig, load_bonus, make_bonus, save
+from lpm.adapters.sb3 import IntrinsicCallback, load_bonus, save
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", default="lpm/MountainCar-v0")
     parser.add_argument("--bonus", default="lgn", help="a name of `lpm bonuses`")
-    parser.add_argument("--weight", type=float, default=0.5)
+    parser.add_argument("--weight", type=float, help="of the bonus; the library's default if left out")
     parser.add_argument("--steps", type=int, default=50_000)
     parser.add_argument("--num-envs", type=int, default=8)
     parser.add_argument("--rollout", type=int, default=128)
@@ -38,8 +38,7 @@ def main() -> None:
         model = PPO.load(options.save, env=env, device="cpu")
     else:
         model = PPO("MlpPolicy", env, n_steps=options.rollout, batch_size=256, seed=options.seed, device="cpu")
-    bonus = make_bonus(options.bonus, model, seed=options.seed)
-    intrinsic = IntrinsicCallback(bonus, MixerConfig(weight=options.weight))
+    intrinsic = IntrinsicCallback(options.bonus, options.weight, seed=options.seed)
     if options.resume:
         load_bonus(model, intrinsic, options.save)
     model.learn(options.steps, callback=intrinsic, reset_num_timesteps=not options.resume)

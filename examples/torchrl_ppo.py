@@ -1,6 +1,6 @@
 """TorchRL's PPO with a bonus: Collector, GAE and ClipPPOLoss, and three lines for the bonus.
 
-python examples/torchrl_ppo.py --env-id MountainCar-v0 --bonus lgn --weight 0.5 --steps 100000
+python examples/torchrl_ppo.py --env-id MountainCar-v0 --bonus lgn --steps 100000
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from torchrl.modules import MLP, ProbabilisticActor, ValueOperator
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
-import lpm
-from lpm import MixerConfig
 from lpm.adapters.torchrl import IntrinsicLoss, IntrinsicTransform, spaces_of
 
 
@@ -44,8 +42,8 @@ class Args:
     """Gradient steps per pass."""
     bonus: str = "lgn"
     """A bonus of `lpm bonuses`."""
-    weight: float = 0.5
-    """What the normalised bonus is multiplied by."""
+    weight: float | None = None
+    """How much the bonus counts beside the task; the library's default if left out."""
 
 
 def make_env(args: Args) -> EnvBase:
@@ -73,8 +71,7 @@ def train(args: Args, env: EnvBase) -> tuple[nn.Module, IntrinsicTransform]:
     loss = ClipPPOLoss(policy, value, clip_epsilon=0.2, entropy_coeff=0.01, normalize_advantage=True)
     optimizer = torch.optim.Adam(loss.parameters(), lr=args.learning_rate)
 
-    bonus = lpm.make(args.bonus, spaces, num_envs=args.num_envs, rollout_steps=args.num_steps, seed=args.seed)
-    transform = IntrinsicTransform(bonus, MixerConfig(weight=args.weight))
+    transform = IntrinsicTransform.of(env, args.bonus, args.weight, rollout_steps=args.num_steps, seed=args.seed)
     learn_bonus = IntrinsicLoss(transform)
 
     frames = args.num_envs * args.num_steps
@@ -86,7 +83,7 @@ def train(args: Args, env: EnvBase) -> tuple[nn.Module, IntrinsicTransform]:
         postproc=transform,
         auto_register_policy_transforms=False,
     )
-    steps = task = paid = 0.0
+    steps = task = added = 0.0
     for iteration, batch in enumerate(collector):
         advantage(batch)  # after the bonus is in the reward
         rows = batch.reshape(-1)
@@ -100,11 +97,11 @@ def train(args: Args, env: EnvBase) -> tuple[nn.Module, IntrinsicTransform]:
                 optimizer.step()
         learn_bonus(batch)  # once per batch
         steps += frames
-        task, paid = (float(batch["next", key].mean()) for key in ("extrinsic_reward", "intrinsic_reward"))
+        task, added = (float(batch["next", key].mean()) for key in ("extrinsic_reward", "intrinsic_reward"))
         if iteration % 10 == 9:
-            print(f"{steps:.0f} steps  task reward {task:.3f}  bonus {paid:.4f}")
+            print(f"{steps:.0f} steps  task reward {task:.3f}  bonus {added:.4f}")
     collector.shutdown()
-    print(f"reached after {steps:.0f} steps: task reward {task:.3f} a step, bonus {paid:.4f}")
+    print(f"reached after {steps:.0f} steps: task reward {task:.3f} a step, bonus {added:.4f}")
     return policy, transform
 
 

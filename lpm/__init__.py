@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from lpm.core.registry import register as register
     from lpm.core.spaces import Spaces as Spaces
     from lpm.core.transitions import Transitions as Transitions
-    from lpm.state_file import load_state as load_state
-    from lpm.state_file import save_state as save_state
+    from lpm.storage.state_file import load_state as load_state
+    from lpm.storage.state_file import save_state as save_state
 
 __version__ = "0.1.0"
 
@@ -36,11 +36,11 @@ _HOMES = {
     "Spaces": "lpm.core.spaces",
     "Transitions": "lpm.core.transitions",
     "check_intrinsic": "lpm.core.check",
-    "load_state": "lpm.state_file",
+    "load_state": "lpm.storage.state_file",
     "make": "lpm.core.registry",
     "names": "lpm.core.registry",
     "register": "lpm.core.registry",
-    "save_state": "lpm.state_file",
+    "save_state": "lpm.storage.state_file",
 }
 
 __all__ = [

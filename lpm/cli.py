@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from lpm.experiments import papers
-from lpm.suggest import suggest
+from lpm.utils.suggest import suggest
 
 COMMANDS = {
     "train": "train an agent with a bonus; killed runs resume exactly, finished ones can be extended",
@@ -72,7 +72,7 @@ def _answer(words: Sequence[str]) -> int:
         line = _one_line(problem)
         if line is None:
             raise
-        from lpm.files import printable
+        from lpm.storage.files import printable
 
         print(f"lpm {command}: {printable(line)}", file=sys.stderr)
         return 1

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lpm.envs.maze import NMazeVector
 from lpm.envs.maze_geometry import FORWARD_STEP, OPENINGS, ROOMS, START, Action
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 try:
     import pyglet

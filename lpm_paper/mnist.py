@@ -20,7 +20,7 @@ from lpm import data
 from lpm.experiments.evidence import Claim, Curve, Evidence, PaperNumber, Score
 from lpm.experiments.experiment import Experiment, Method
 from lpm.sweeps import Result, Tick
-from lpm.versions import versions
+from lpm.utils.versions import versions
 from lpm_paper.noisy_mnist import Batch, Kind, NoisyMNIST
 
 if TYPE_CHECKING:

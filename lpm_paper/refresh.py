@@ -38,7 +38,6 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from lpm.files import write_atomic
 from lpm.report.analysis import Analysis
 from lpm.report.export import drawings, markdown_scores
 from lpm.report.families import RECOMMENDED, REFERENCES, looks
@@ -46,6 +45,7 @@ from lpm.report.figures import encoded
 from lpm.report.pages import write_pages
 from lpm.report.seed_statistics import Summary
 from lpm.report.text import markdown_table, plus_minus, slug, with_interval
+from lpm.storage.files import write_atomic
 from lpm.suite import two_arms
 from lpm.suite.axes import AXES, counted
 from lpm.suite.card import Card, hundredths, shown

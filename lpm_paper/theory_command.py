@@ -26,7 +26,7 @@ class Theory:
 def run(args: Sequence[str]) -> int:
     """Parse, check, print ✓ or ✗ with the numbers; exit 1 if a check fails."""
     options = parse(Theory, args)
-    from lpm.files import expect_own
+    from lpm.storage.files import expect_own
     from lpm_paper.theory import run as check_everything
 
     expect_own(options.out, "results of lpm theory", "theory_*")

@@ -23,9 +23,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lpm import data
-from lpm.data import DataError, ImageSet, files, images, sets
-from lpm.files import write_atomic
-from lpm.versions import pip_install
+from lpm.data import DataError, ImageSet, download, images, sets
+from lpm.storage.files import write_atomic
+from lpm.utils.versions import pip_install
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -33,7 +33,7 @@ def idx(array: np.ndarray) -> bytes:
 
 
 def switched_off(*_: object) -> str:
-    raise files.Unreachable("switched off")
+    raise download.Unreachable("switched off")
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ def tiny_mnist(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
         content[names[0]] = idx(rng.integers(0, 256, (n, 28, 28), np.uint8))
         content[names[1]] = idx(np.arange(n, dtype=np.uint8) % 10)
     for name, raw in content.items():
-        monkeypatch.setitem(sets.MNIST.sha256, name, files.sha256(raw))
+        monkeypatch.setitem(sets.MNIST.sha256, name, download.sha256(raw))
     return content
 
 
@@ -114,7 +114,7 @@ def test_damaged_gzip(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
 
 
 def test_gzip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_BYTES", 1000)
+    monkeypatch.setattr(download, "MAX_BYTES", 1000)
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(bytes(1001)))
     with pytest.raises(DataError, match="more than 1000 bytes"):
@@ -219,7 +219,7 @@ def test_corrupt_file_names_path_checksums_and_remedy(
     with pytest.raises(DataError) as caught:
         data.mnist("test")
     text = str(caught.value)
-    for part in (str(folder / name), sets.MNIST.sha256[name], files.sha256(bytes(raw)), "delete"):
+    for part in (str(folder / name), sets.MNIST.sha256[name], download.sha256(bytes(raw)), "delete"):
         assert part in text
     assert data.mnist("train").complete  # the other split is untouched
 
@@ -278,7 +278,7 @@ def tiny_cifar(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     for name in sets.CIFAR10.sha256:
         pictures = rng.integers(0, 256, (4, 32, 32, 3), np.uint8)
         content[name] = to_records(pictures, rng.integers(0, 10, 4))
-        monkeypatch.setitem(sets.CIFAR10.sha256, name, files.sha256(content[name]))
+        monkeypatch.setitem(sets.CIFAR10.sha256, name, download.sha256(content[name]))
     return content
 
 
@@ -335,12 +335,12 @@ def test_cifar_subset_npz_never_unpickles(tmp_path: Path, monkeypatch: pytest.Mo
     np.savez(path, images=pictures, labels=np.arange(10, dtype=np.uint8))
     with pytest.raises(DataError, match="wrong checksum"):
         data.cifar10("test")
-    monkeypatch.setattr(sets, "SUBSET_SHA256", files.sha256(path.read_bytes()))
+    monkeypatch.setattr(sets, "SUBSET_SHA256", download.sha256(path.read_bytes()))
     test = data.cifar10("test")
     np.testing.assert_array_equal(test.images, pictures[[4, 9]])
     assert not test.complete
     np.savez(path, images=np.array([{"a": 1}], dtype=object), labels=np.arange(1, dtype=np.uint8))
-    monkeypatch.setattr(sets, "SUBSET_SHA256", files.sha256(path.read_bytes()))
+    monkeypatch.setattr(sets, "SUBSET_SHA256", download.sha256(path.read_bytes()))
     with pytest.raises(DataError, match="allow_pickle=False"):
         data.cifar10("train")
 
@@ -359,7 +359,7 @@ def test_photographs_of_an_installed_package_stand_in(
     for name in sets.PHOTOGRAPHS:
         raw = png(rng.integers(0, 256, (140, 150, 3), np.uint8))
         write_atomic(tmp_path / "sklearn" / "datasets" / "images" / name, raw)
-        monkeypatch.setitem(sets.PHOTOGRAPHS, name, files.sha256(raw))
+        monkeypatch.setitem(sets.PHOTOGRAPHS, name, download.sha256(raw))
     monkeypatch.setattr(sets, "CROPS", 50)
     package = importlib.util.spec_from_file_location("sklearn", tmp_path / "sklearn" / "__init__.py")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: package)
@@ -444,7 +444,7 @@ def test_download_retries_and_changes_mirror(server: tuple[str, dict[str, list[b
     answers["/bad/a"] = [b"damaged"]
     answers["/good/a"] = [503, b"right"]
     bases = (f"{base}/dead/", f"{base}/bad/", f"{base}/good/")
-    assert files.download(bases, {"a": files.sha256(b"right")}, tmp_path / "to") == base.removeprefix("http://")
+    assert download.download(bases, {"a": download.sha256(b"right")}, tmp_path / "to") == base.removeprefix("http://")
     assert [path.name for path in (tmp_path / "to").iterdir()] == ["a"]
     assert (tmp_path / "to" / "a").read_bytes() == b"right"
 
@@ -453,8 +453,8 @@ def test_download_gives_up_and_leaves_nothing(server: tuple[str, dict[str, list[
     base, answers = server
     answers["/bad/a"] = [b"damaged"]
     host = base.removeprefix("http://")
-    with pytest.raises(files.Unreachable, match=rf"{host}: ValueError; {host}: HTTPError"):
-        files.download((f"{base}/bad/", f"{base}/absent/"), {"a": files.sha256(b"right")}, tmp_path / "to")
+    with pytest.raises(download.Unreachable, match=rf"{host}: ValueError; {host}: HTTPError"):
+        download.download((f"{base}/bad/", f"{base}/absent/"), {"a": download.sha256(b"right")}, tmp_path / "to")
     assert list((tmp_path / "to").iterdir()) == []
 
 

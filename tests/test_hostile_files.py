@@ -24,17 +24,17 @@ from rich.console import Console
 
 import lpm
 import lpm.envs
-from lpm import state_file
 from lpm.adapters.gymnasium import IntrinsicVectorReward
 from lpm.agents import PPOConfig
 from lpm.cli import main
 from lpm.data.download import read_content
 from lpm.data.images import DataError
 from lpm.envs.noise_sources import folder_images
-from lpm.files import open_regular, parse_json, read_regular
 from lpm.runs import CheckpointError, RunConfig, TrainOptions, train
 from lpm.runs.checkpoint import checkpoints, load_checkpoint, save_checkpoint
-from lpm.state_tree import StateError, check_like
+from lpm.storage import state_file
+from lpm.storage.files import open_regular, parse_json, read_regular
+from lpm.storage.state_tree import StateError, check_like
 from lpm.suite.stored import read_card
 from lpm.sweeps import Job, load_result, run_jobs
 from lpm.sweeps.job import attempt

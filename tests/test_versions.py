@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lpm import versions
+from lpm.utils import versions
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]
         def read_text(_: str) -> str | None:
             return json.dumps(origin) if origin else None
 
-    monkeypatch.setattr(versions, "__file__", str(tmp_path / "site-packages" / "lpm" / "versions.py"))
+    monkeypatch.setattr(versions, "__file__", str(tmp_path / "site-packages" / "lpm" / "utils" / "versions.py"))
     monkeypatch.setattr(versions, "distribution", lambda _: Distribution)
     return origin
 
@@ -53,7 +53,7 @@ def test_from_a_wheel(installed: dict[str, Any], tmp_path: Path) -> None:
 
 def test_in_a_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pyproject.toml").touch()
-    monkeypatch.setattr(versions, "__file__", str(tmp_path / "lpm" / "versions.py"))
+    monkeypatch.setattr(versions, "__file__", str(tmp_path / "lpm" / "utils" / "versions.py"))
     assert versions.pip_install("maze") == f'pip install -e "{tmp_path}[maze]"'
 
 

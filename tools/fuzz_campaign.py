@@ -25,8 +25,8 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from test_fuzz import CALLS, FUZZ, TRIED, attack
 
-from lpm.files import write_atomic
 from lpm.runs.machine import run_versions
+from lpm.storage.files import write_atomic
 
 ROUND = 200
 """Cases between two looks at the clock."""

@@ -45,13 +45,13 @@ import lpm
 import lpm.envs
 from lpm.agents import A2CConfig, NetworkConfig, PPOConfig
 from lpm.core.registry import configure
-from lpm.files import UNFINISHED, write_atomic
 from lpm.runs import CheckpointError, RunConfig, TrainOptions, load_checkpoint, train
 from lpm.runs import train as train_function
 from lpm.runs.build import build
 from lpm.runs.checkpoint import checkpoints
 from lpm.runs.machine import run_versions
-from lpm.state_file import to_bytes
+from lpm.storage.files import UNFINISHED, write_atomic
+from lpm.storage.state_file import to_bytes
 from lpm.sweeps import Job, Result, Tick, run_jobs
 
 ALGORITHMS = ("ppo", "a2c")

@@ -21,7 +21,7 @@ from typing import Any
 from lpm.commands.suite import write_card
 from lpm.experiments.experiment import folder_name
 from lpm.experiments.methods import parse_method
-from lpm.files import write_atomic
+from lpm.storage.files import write_atomic
 from lpm.suite.axes import Runs
 from lpm.suite.card import Card, make_card
 from lpm.suite.jobs import ARMS, measured

@@ -21,7 +21,7 @@ from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 
 def missing(package: str, extra: str) -> ImportError:
@@ -64,6 +64,8 @@ def choose(obs: Any, obs_key: str | None) -> Any:
 def make_mixer(num_envs: int, weight: float | None, config: MixerConfig | None, group: Group = ALONE) -> RewardMixer:
     """A mixer: by the `weight` alone, which leaves the task's reward unchanged, or by all settings."""
     given: Any = config
+    if isinstance(weight, MixerConfig):
+        raise ValueError("weight: expected a number, got a MixerConfig; pass it as mixer=")
     if config is None:
         config = MixerConfig(scale="task") if weight is None else MixerConfig(weight=weight, scale="task")
     elif not isinstance(given, MixerConfig):

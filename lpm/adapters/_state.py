@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import RewardMixer
-from lpm.files import replacing
-from lpm.state_file import load, write
-from lpm.state_tree import check_like, require
+from lpm.storage.files import replacing
+from lpm.storage.state_file import load, write
+from lpm.storage.state_tree import check_like, require
 
 KIND = "adapter"
 

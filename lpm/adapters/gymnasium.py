@@ -121,7 +121,7 @@ class Intrinsic(VectorWrapper[Any, Any, Any, Any, Any]):
         return outcome
 
     def add_bonus(self, rewards: Rewards) -> Rewards:
-        """Rewards (T, N) of all steps since the last call, plus the bonus: a tensor or an array, as given.
+        """Rewards (T, N) of all steps since the last call, plus the bonus: a tensor or an array, of the dtype given.
 
         The bonus is computed with its models as they were while the steps were taken; then it learns from them.
         """
@@ -134,11 +134,13 @@ class Intrinsic(VectorWrapper[Any, Any, Any, Any, Any]):
         mixed = self._mix(task)
         self._update()
         if isinstance(rewards, Tensor):
-            return torch.as_tensor(mixed, dtype=rewards.dtype, device=rewards.device)
-        return mixed.astype(rewards.dtype, copy=False)
+            dtype = rewards.dtype if rewards.is_floating_point() else torch.float32
+            return torch.as_tensor(mixed, dtype=dtype, device=rewards.device)
+        return mixed.astype(rewards.dtype if rewards.dtype.kind == "f" else np.float32, copy=False)
 
     def _mix(self, task: Array) -> Array:
         """Score the steps that wait; the rewards (T, N) to learn from."""
+        self.mixer.check("rewards", task)
         block = self._steps.take(self.bonus)
         self.raw, mixed = mix_block(self.bonus, self.mixer, block, task, self.steps)
         self.returns.add(task, mixed.total, block.done.cpu().numpy())

@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 from lpm.adapters._common import make_block, make_mixer, missing, mix_block
 from lpm.adapters._episodes import Chunk, flags, lay_out, spread
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.group import ALONE, Processes
+from lpm.core.group import ALONE, Group, using
 from lpm.core.mixer import MixerConfig
 from lpm.core.monitor import BonusMonitor
 from lpm.core.registry import can_be_distributed, configure, make, names
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.state_file import from_bytes, to_bytes
-from lpm.state_tree import check_like
+from lpm.storage.state_file import from_bytes, to_bytes
+from lpm.storage.state_tree import check_like
 
 try:
     from ray.rllib.algorithms.ppo import PPOConfig
@@ -314,18 +314,18 @@ class IntrinsicPPOLearner(PPOTorchLearner):  # type: ignore[misc]
         # any learner may get episodes of any environment
         num_envs = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
         _check_learners(self.config.num_learners, settings.bonus)
-        group = Processes() if self.config.num_learners > 1 else ALONE
-        bonus = make(
-            settings.bonus,
-            spaces,
-            num_envs=num_envs,
-            rollout_steps=max(1, math.ceil(self.config.total_train_batch_size / num_envs / group.size)),
-            seed=settings.seed,
-            device=self._device,
-            variant=settings.variant,
-            group=group,
-            **settings.fields,
-        )
+        group = Group.of_torch() if self.config.num_learners > 1 else ALONE
+        with using(group):
+            bonus = make(
+                settings.bonus,
+                spaces,
+                num_envs=num_envs,
+                rollout_steps=max(1, math.ceil(self.config.total_train_batch_size / num_envs / group.size)),
+                seed=settings.seed,
+                device=self._device,
+                variant=settings.variant,
+                **settings.fields,
+            )
         _check_learners(self.config.num_learners, settings.bonus, bonus.episodic)
         self.intrinsic = IntrinsicConnector(
             bonus,

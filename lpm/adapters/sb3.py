@@ -22,7 +22,7 @@ from pathlib import Path
 from lpm.adapters._common import missing
 from lpm.adapters._state import Stateful, read_state, write_state
 from lpm.core.mixer import MixerConfig
-from lpm.files import write_atomic
+from lpm.storage.files import write_atomic
 
 try:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -62,6 +62,8 @@ def save(model: BaseAlgorithm, intrinsic: Stateful, path: str | Path) -> None:
     `model.save_replay_buffer`.
     """
     _check(intrinsic)
+    if isinstance(intrinsic, IntrinsicCallback):
+        intrinsic.prepare(model)
     path = Path(path)
     content = io.BytesIO()
     model.save(content)

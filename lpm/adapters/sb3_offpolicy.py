@@ -29,7 +29,7 @@ Samples = ReplayBufferSamples | DictReplayBufferSamples
 
 
 class IntrinsicReplayBuffer:
-    """Around the replay buffer of SAC, TD3, DDPG, DQN, TQC or QR-DQN: pays the bonus when transitions are sampled.
+    """Around the replay buffer of SAC, TD3, DDPG, DQN, TQC or QR-DQN: adds the bonus when transitions are sampled.
 
     Stored transitions keep the task's reward; each sample is scored with the bonus as it is now, on raw observations,
     and the critic sees (normalised) reward + β · bonus. New transitions are shown to the bonus once, in order, in
@@ -113,7 +113,7 @@ class IntrinsicReplayBuffer:
         if "device" in options:
             raise ValueError(
                 "IntrinsicReplayBuffer: it is no replay_buffer_class; make the model without it, then "
-                "IntrinsicReplayBuffer.attach(model, bonus, mixer)"
+                "IntrinsicReplayBuffer.attach(model)"
             )
         return super().__new__(cls)
 

@@ -64,8 +64,9 @@ class IntrinsicCallback(BaseCallback):
         """Rollouts that the bonus has seen."""
         self.monitor = BonusMonitor()
         self._given = bonus, weight, mixer, settings
+        make_mixer(1, weight, mixer)  # settings that do not fit are refused here
         if isinstance(bonus, IntrinsicReward):
-            self.bonus, self.mixer = bonus, make_mixer(bonus.num_envs, weight, mixer, bonus.group)
+            self._use(bonus)
         self._rewards: list[NDArray[Any]] = []  # what the model is given, perhaps normalised
         self._added: list[NDArray[np.float32]] = []
         self._obs: Any = None
@@ -75,14 +76,18 @@ class IntrinsicCallback(BaseCallback):
         self.prepare(self.model)
 
     def prepare(self, model: BaseAlgorithm) -> None:
-        """Make the bonus for this model, if that has not been done. `learn` and `load_bonus` call it."""
+        """Make the bonus for this model, if that has not been done. `learn`, `save` and `load_bonus` call it."""
         check_on_policy(model)
-        bonus, weight, mixer, settings = self._given
-        self.bonus = attach_bonus(getattr(self, "bonus", bonus), model, self.obs_key, settings)
-        if not hasattr(self, "mixer"):
-            self.mixer = make_mixer(self.bonus.num_envs, weight, mixer, self.bonus.group)
-        if not hasattr(self, "returns"):
-            self.returns, self._steps = Returns(self.bonus.num_envs), Steps(self.bonus.spaces)
+        bonus, _, _, settings = self._given
+        made = hasattr(self, "bonus")
+        attached = attach_bonus(self.bonus if made else bonus, model, self.obs_key, {} if made else settings)
+        if not made:
+            self._use(attached)
+
+    def _use(self, bonus: IntrinsicReward) -> None:
+        _, weight, mixer, _ = self._given
+        self.bonus, self.mixer = bonus, make_mixer(bonus.num_envs, weight, mixer, bonus.group)
+        self.returns, self._steps = Returns(bonus.num_envs), Steps(bonus.spaces)
 
     def _on_rollout_start(self) -> None:
         self._steps.clear()

@@ -27,7 +27,7 @@ from lpm.adapters._common import make_block, make_mixer, make_or_check, missing,
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import MixerConfig
 from lpm.core.monitor import BonusMonitor
-from lpm.state_tree import check_like
+from lpm.storage.state_tree import check_like
 
 try:
     from tensordict import TensorDict, TensorDictBase

@@ -11,7 +11,6 @@ from lpm.agents.agent import Agent, AgentConfig, LearnBatch, PolicyKind
 from lpm.agents.collect import Envs
 from lpm.agents.policy import NetworkConfig
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.group import ALONE, Group
 from lpm.core.mixer import MixerConfig
 
 
@@ -70,12 +69,9 @@ class A2C(Agent):
         seed: int = 0,
         device: str | torch.device = "cpu",
         policy: PolicyKind = "learnt",
-        group: Group = ALONE,
     ) -> None:
         c = config or A2CConfig()
-        super().__init__(
-            envs, bonus, c, mixer, total_steps=total_steps, seed=seed, device=device, policy=policy, group=group
-        )
+        super().__init__(envs, bonus, c, mixer, total_steps=total_steps, seed=seed, device=device, policy=policy)
         self.optimizer = torch.optim.RMSprop(
             self.trained, lr=c.learning_rate, alpha=c.rms_alpha, eps=c.rms_eps, foreach=True
         )

@@ -20,14 +20,14 @@ from lpm.agents.policy import ActorCritic, NetworkConfig
 from lpm.agents.shards import part_of_rows, whole_rows
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.errors import NonFiniteError, finite
-from lpm.core.group import ALONE, Group, Order
+from lpm.core.group import Order, current_group
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
 from lpm.core.monitor import BonusMonitor
 from lpm.core.registry import resolve_device
 from lpm.core.settings import Schedule, expect, expect_at_least, expect_schedule, scheduled
 from lpm.core.spaces import Spaces
 from lpm.nn.inputs import in_chunks
-from lpm.state_tree import check_generator, check_like, check_optimizer
+from lpm.storage.state_tree import check_generator, check_like, check_optimizer
 
 PolicyKind = Literal["learnt", "uniform", "oracle"]
 POLICIES = get_args(PolicyKind)
@@ -128,9 +128,9 @@ class Agent:
         device: str | torch.device,
         policy: PolicyKind,
         fuse: bool = True,
-        group: Group = ALONE,
     ) -> None:
-        """In a `group` of several processes `config` is that of all, and `envs` are this one's share."""
+        """Of several processes (`lpm.core.group.using`) `config` is that of all, and `envs` are this one's share."""
+        group = current_group()
         if envs.num_envs * group.size != config.num_envs:
             expected = config.num_envs if group.alone else f"{config.num_envs} / {group.size}"
             raise ValueError(f"envs: expected {expected} environments as in the config, got {envs.num_envs}")
@@ -224,7 +224,7 @@ class Agent:
         """(T, N): what the bonus says of the block, with its models as they were during collection."""
         if self.oracle is not None:
             seen = (block.cells, block.valid, block.terminated | block.truncated)
-            return self.oracle.pay(*map(self.collector.of_all, seen))[:, self.collector.rows_here]
+            return self.oracle.reward(*map(self.collector.of_all, seen))[:, self.collector.rows_here]
         if self.bonus is None:
             return np.zeros_like(block.reward)
         raw = self.bonus.step(block.transitions).cpu().numpy()

@@ -1,6 +1,6 @@
 """The oracle of exploration: a count of visits to the environment's own cells, which no bonus may see.
 
-What an agent reaches when it is paid for this is what a bonus could make of the same agent: noise cannot fool it, and
+What an agent reaches with this reward is what a bonus could make of the same agent: noise cannot fool it, and
 there is nothing about it to learn.
 """
 
@@ -15,9 +15,9 @@ from lpm.core.mixer import Floats, Mask
 
 
 class CellCounts:
-    """Pays 1 / √n for the n-th time that a cell is entered in the run; staying in it is not paid.
+    """The n-th time that a cell is entered in the run is rewarded by 1 / √n; staying in it is not.
 
-    Paid by the step, an agent could stand still on a rare cell, or in front of a noisy TV.
+    Rewarded by the step, an agent could stand still on a rare cell, or in front of a noisy TV.
     """
 
     def __init__(self, num_envs: int, num_cells: int) -> None:
@@ -29,16 +29,16 @@ class CellCounts:
         self._entered = np.zeros(num_cells, dtype=np.int64)
         self._last = np.full(num_envs, -1, dtype=np.int64)
 
-    def pay(self, cells: NDArray[np.int64], valid: Mask, ended: Mask) -> Floats:
+    def reward(self, cells: NDArray[np.int64], valid: Mask, ended: Mask) -> Floats:
         """(T, N): of the steps that led to these cells; -1 where there is none."""
-        paid = np.zeros(cells.shape, dtype=np.float32)
+        reward = np.zeros(cells.shape, dtype=np.float32)
         for t, led_to in enumerate(cells):
             entering = valid[t] & (led_to >= 0) & (led_to != self._last)
             here = led_to[entering]
-            paid[t, entering] = 1 / np.sqrt(self._entered[here] + 1)
+            reward[t, entering] = 1 / np.sqrt(self._entered[here] + 1)
             np.add.at(self._entered, here, 1)
             self._last = np.where(ended[t], -1, led_to)
-        return paid
+        return reward
 
     def state_dict(self) -> dict[str, Any]:
         """Counts, and where each environment is."""

@@ -15,7 +15,6 @@ from lpm.agents.collect import Envs
 from lpm.agents.policy import NetworkConfig
 from lpm.agents.shards import minibatches
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.group import ALONE, Group
 from lpm.core.mixer import MixerConfig
 from lpm.core.settings import expect, expect_at_least
 
@@ -97,7 +96,6 @@ class PPO(Agent):
         seed: int = 0,
         device: str | torch.device = "cpu",
         policy: PolicyKind = "learnt",
-        group: Group = ALONE,
     ) -> None:
         c = config or PPOConfig()
         super().__init__(
@@ -110,7 +108,6 @@ class PPO(Agent):
             device=device,
             policy=policy,
             fuse=c.compile == "off",
-            group=group,
         )
         if c.amp and self.device.type != "cuda":
             raise ValueError(f"PPOConfig.amp: expected a CUDA device, got {self.device}")

@@ -22,7 +22,7 @@ from lpm.nn.random_target import RandomTargetModel
 from lpm.nn.seeding import seeded
 
 Form = Literal["log", "linear"]
-SPREAD = 512  # rows at most that the relative floor is measured on
+FLOOR_ROWS = 512  # rows at most that the relative floor is measured on
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def progress(old: Tensor, new: Tensor, form: Form = "log", floor: float | Tensor
 
 
 class LearningProgress(IntrinsicReward):
-    """f, trained on a replay buffer; a method says what its error was before, and pays the difference."""
+    """f, trained on a replay buffer; a method says what its error was before; the reward is the difference."""
 
     config: ProgressConfig
     auto_normalise: ClassVar[Normalise] = "standard"
@@ -103,9 +103,7 @@ class LearningProgress(IntrinsicReward):
         if normalise == "auto":
             normalise = self.auto_normalise if vector else "none"
         capacity = replay_capacity(spaces, self.rollout) if c.buffer_size is None else c.buffer_size
-        self.experience = Experience(
-            spaces, max(capacity, least_capacity), normalise, warmup=c.warmup, columns=columns, group=self.group
-        )
+        self.experience = Experience(spaces, max(capacity, least_capacity), normalise, warmup=c.warmup, columns=columns)
         with seeded(self.generator):
             self.dynamics = self._build_dynamics()
             self._build_error_model()
@@ -132,7 +130,7 @@ class LearningProgress(IntrinsicReward):
         )
 
     def _build_error_model(self) -> None:
-        """What says how large the error was, after f and from the same random stream."""
+        """The model of how large the error was, after f and from the same random stream."""
         raise NotImplementedError
 
     @property
@@ -157,10 +155,10 @@ class LearningProgress(IntrinsicReward):
     def _raise_floor(self, share: float) -> None:
         """To `error_floor` add a share of the median error of predicting the mean of what came so far."""
         held = len(self.buffer)
-        looked_at = self.experience.latest(held, [fixed_sample(held, SPREAD)])
-        (index,) = looked_at.parts
-        slots = looked_at.slots[index.to(looked_at.slots.device)]
-        seen = self.group.rows(self.experience.at(slots, lambda rows: rows.x_next).flatten(1))
+        sample = self.experience.latest(held, [fixed_sample(held, FLOOR_ROWS)])
+        (index,) = sample.parts
+        slots = sample.slots[index.to(sample.slots.device)]
+        seen = self.experience.all_gather(self.experience.at(slots, lambda rows: rows.x_next).flatten(1), slots)
         self.floor.fill_(self.least_floor).add_(share * (seen - seen.mean(0)).square().mean(1).median())
 
 

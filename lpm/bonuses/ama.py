@@ -41,12 +41,12 @@ class AMAConfig:
     """Settings of AMA. "Code" is the authors' repository, which has one setting per experiment."""
 
     eta: float = 1.0
-    """η, weight of the predicted variance in the reward (code: 1). Noise pays nothing only if η = λ."""
+    """η, weight of the predicted variance in the reward (code: 1). The reward of noise is 0 only if η = λ."""
     lam: float = 1.0
     """λ, weight of the log-variance in the loss (code: 1 for MNIST and retro games; MiniGrid in effect 0.1)."""
     clip: Clip = "none"
     """Where the reward is cut at 0: nowhere (code: MNIST, retro), after averaging over dimensions ("mean", an option
-    of the retro code), or in every dimension ("elem", MiniGrid), which pays 0.48 σ² for calibrated noise."""
+    of the retro code), or in every dimension ("elem", MiniGrid), which leaves 0.48 σ² for calibrated noise."""
     bounds: tuple[float, float] | None = (-10.0, 10.0)
     """Smooth limits of the log-variance; exp(−s) explodes on deterministic dimensions without. Code: none."""
     normalise: Literal["auto", "none", "standard", "scalar"] = "auto"
@@ -83,7 +83,7 @@ class AMAConfig:
 
 @register("ama")
 class AMA(Learner):
-    """Squared prediction error minus the variance predicted for it: calibrated noise pays nothing."""
+    """Squared prediction error minus the variance predicted for it: 0 for calibrated noise."""
 
     label = "AMA"
     family = "error"

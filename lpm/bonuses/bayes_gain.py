@@ -26,7 +26,7 @@ class BayesGainConfig:
     """Settings of the information gain. "Code" is openai/vime, whose model is a Bayesian neural network."""
 
     gain: Literal["realised", "expected"] = "realised"
-    """What is paid: the KL between the posteriors after and before the transition (paper, Eq. 5), or its expectation
+    """The reward: the KL between the posteriors after and before the transition (paper, Eq. 5), or its expectation
     before the next observation is seen, which noise cannot raise."""
     features: int = 128
     """Random features of the linear model. Code: a network with 32 hidden units."""
@@ -39,7 +39,7 @@ class BayesGainConfig:
     state: int = 32
     """Images only: width of the frozen random features that stand for the state. Code: no images."""
     warmup: int = 1
-    """Transitions to observe before the statistics of states freeze; nothing is paid before."""
+    """Transitions to observe before the statistics of states freeze; rewards are 0 before."""
 
     def __post_init__(self) -> None:
         expect_choice(self, "gain", "realised", "expected")
@@ -106,7 +106,7 @@ class BayesGain(Learner):
     def _freeze_statistics(self) -> bool:
         """Take the scale of states from the first rollouts and keep it: the posterior is in its units.
 
-        A scale that turns out too narrow is measured anew, and what was learnt in its units is forgotten.
+        A scale that turns out too narrow is measured again, and what was learnt in its units is forgotten.
         """
         self.watch.observe(self.experience.at_fresh(lambda rows: self._state(rows.x_next)))
         if self.moments.ready:

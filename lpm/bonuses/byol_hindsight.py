@@ -2,7 +2,7 @@
 
 A generator sees the outcome and writes down a hindsight vector z; a reconstructor predicts the outcome's embedding from
 observation, action and z. A critic tries to tell from observation and action which z belongs to them, and the generator
-is paid for leaving it in the dark: z may carry noise, not what observation and action say already.
+is rewarded for hiding that: z may carry noise, not what observation and action say already.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class BYOLHindsightConfig:
     """Settings of the small form. "Paper" is its large one, with recurrent beliefs and Atari's convolutions."""
 
     reward: Literal["both", "reconstruction"] = "both"
-    """What is paid: the loss that the model minimises, or only the error of the reconstruction."""
+    """The reward: the loss that the model minimises, or only the error of the reconstruction."""
     invariance_weight: float = 1.0
     """Weight of the invariance beside the reconstruction, in the loss and in the reward. 0: BYOL-Explore, whose z may
     carry everything."""

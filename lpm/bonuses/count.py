@@ -59,7 +59,7 @@ class Count(IntrinsicReward):
         return self._run(batch, self.sketch)
 
     def _run(self, batch: Transitions, sketch: CountSketch) -> Tensor:
-        """Rewards of a block; the visits of a time step are all counted before any of them is paid."""
+        """Rewards of a block; the visits of a time step are all counted before any of them is rewarded."""
         keys, rewards = block_keys(batch, self.keys), torch.zeros(batch.shape, device=batch.device)
         for t in range(batch.shape[0]):
             valid = batch.valid[t]

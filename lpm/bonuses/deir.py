@@ -69,7 +69,7 @@ class DEIRConfig:
     memory_size: int = MEMORY_STEPS
     """Steps of an episode that each environment remembers; the oldest are forgotten first. Code: the whole episode."""
     queue_size: int | None = None
-    """Observations that false successors are drawn from; those that paid at least the mean enter (code: 100,000).
+    """Observations that false successors are drawn from; those with at least the mean reward enter (code: 100,000).
     None: 64 rollouts, at most 100,000 or what 64 MiB hold."""
     lr: float = 3e-4
     """Adam learning rate (code: 3e-4; ProcGen 1e-4)."""

@@ -36,7 +36,7 @@ class E3BConfig:
     """Hidden layers of the inverse model (code: (256,))."""
     normalise: Literal["auto", "none", "standard"] = "auto"
     """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
-    Nothing is paid or remembered until the statistics exist. Code: no."""
+    Rewards are 0 and nothing is remembered until the statistics exist. Code: no."""
     warmup: int = 1
     """Transitions to observe before the statistics freeze."""
     lr: float = 1e-4
@@ -57,7 +57,7 @@ def elliptical_bonuses(inverse: Tensor, rows: Tensor, episode: Tensor, present: 
     """b = hᵀ C⁻¹ h of rows h (N, S, F) in time order, each of which then enters C ← C + h hᵀ; (N, S).
 
     `inverse` (N, F, F) is C⁻¹ of episode 0 and becomes that of the episode `present` (N,); `episode` (N, S) is each
-    row's, and from 1 on it starts with C = ridge · I. h = 0 pays 0 and changes nothing. `inverse` stays exactly
+    row's, and from 1 on it starts with C = ridge · I. h = 0 has reward 0 and changes nothing. `inverse` stays exactly
     symmetric.
 
     With K = H C⁻¹ Hᵀ of the C before, I + K = L Lᵀ holds all at once: 1 + b is the square of L's diagonal, by which the

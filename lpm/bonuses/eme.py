@@ -18,7 +18,7 @@ from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Encoder, follow_
 from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedLinear
-from lpm.nn.statistics import UNCLIPPED
+from lpm.nn.statistics import OVERFLOW_CLIP
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class EMEConfig:
     max_divergence: float = 10.0
     """Bound on the KL divergence between two policies in the target. Not in the paper."""
     keep: float = 0.8
-    """Share of each minibatch that each member of the ensemble learns from, drawn anew every time."""
+    """Share of each minibatch that each member of the ensemble learns from, drawn every time."""
     target_decay: float = 0.99
     """Decay of the running copy of ψ in the target; 0 uses ψ itself, as the paper does."""
     hidden: tuple[int, ...] = (256, 256)
@@ -138,7 +138,7 @@ class EME(Learner):
         rows = batch.rows()
         assert rows.reward is not None
         assert rows.policy is not None
-        reward, policy = (value.float().clamp(-UNCLIPPED, UNCLIPPED) for value in (rows.reward, rows.policy))
+        reward, policy = (value.float().clamp(-OVERFLOW_CLIP, OVERFLOW_CLIP) for value in (rows.reward, rows.policy))
         self.experience.observe(batch, reward=reward, policy=policy, terminated=batch.terminated[batch.valid])
 
     def _bonus(self, rows: Prepared) -> Tensor:

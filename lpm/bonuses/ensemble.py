@@ -36,7 +36,7 @@ class EnsembleConfig:
     members: int = 5
     """K, number of forward models (code: 5)."""
     keep: float = 0.8
-    """Probability that a member learns from a sample, drawn anew in every minibatch (code: 0.8): its bootstrap."""
+    """Probability that a member learns from a sample, drawn in every minibatch (code: 0.8): its bootstrap."""
     features: int | None = None
     """Width of the frozen random features that are predicted. None: 512 for images (code), 128 for vectors."""
     encoder_hidden: tuple[int, ...] = (128, 128)

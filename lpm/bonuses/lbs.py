@@ -24,7 +24,7 @@ from lpm.nn.random_target import random_encoder
 from lpm.nn.seeding import seeded
 from lpm.nn.statistics import RunningMoments
 
-LEAST_STD = 1e-4  # code: added to the softplus
+MIN_STD = 1e-4  # code: added to the softplus
 
 
 class Gaussian(NamedTuple):
@@ -56,7 +56,7 @@ class LBSConfig:
 
     beta: float = 1.0
     """β: weight of the KL in the loss (code: default 1; 0.1 in its continuous tasks, 2 in its stochastic MountainCar,
-    0.01 in arcade games). Noise whose variance exceeds β, in the unit of the target, pays for ever."""
+    0.01 in arcade games). Noise whose variance exceeds β, in the unit of the target, is rewarded for ever."""
     latent: int | None = None
     """Width of z. None: as many as the target has (code)."""
     hidden: tuple[int, ...] | None = None
@@ -98,7 +98,7 @@ class Belief(nn.Module):
     def forward(self, *inputs: Tensor) -> tuple[Gaussian, Tensor]:
         """Inputs (B, ·), side by side, to the belief and the hidden layer it comes from."""
         h = self.body(torch.cat(inputs, 1))
-        return Gaussian(self.mean(h), nn.functional.softplus(self.spread(h)) + LEAST_STD), h
+        return Gaussian(self.mean(h), nn.functional.softplus(self.spread(h)) + MIN_STD), h
 
 
 @register("lbs")

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from lpm.bonuses._progress import LearningProgress, ProgressConfig, log_error
-from lpm.core.group import Order
 from lpm.core.registry import register
 from lpm.core.settings import expect, expect_at_least, expect_choice
 from lpm.core.spaces import Spaces
@@ -158,12 +157,13 @@ class ErrorQueue(nn.Module):
         """The model versions τ whose errors D holds."""
         return sorted(set(self._buffer[0]["version"][self.slots].tolist()))
 
-    def full_after(self, valid: Tensor, order: Order | None = None) -> Tensor:
+    def full_after(self, valid: Tensor) -> Tensor:
         """Where |D| = d once each of the valid transitions (T, N) of a block is pushed, in order (line 6)."""
-        rank = valid.flatten().cumsum(0).view_as(valid)
+        (buffer,) = self._buffer
+        rank, order = valid.flatten().cumsum(0).view_as(valid), buffer.order(valid)
         if order is not None:
             rank[valid] = order.number + 1
-        return valid & (self._buffer[0].total - int(self.start) + rank >= self.size)
+        return valid & (buffer.total - int(self.start) + rank >= self.size)
 
     def clear(self) -> None:
         """Errors so far are in another scale: they leave."""
@@ -208,11 +208,11 @@ class AlgorithmOne(LearningProgress):
         """What g is regressed on."""
         return log_error(mse, self.floor)
 
-    def _pay(self, g: Tensor, mse: Tensor) -> Tensor:
+    def _progress(self, g: Tensor, mse: Tensor) -> Tensor:
         """The reward of rows, (B,), from g, (B, K), and the error now, (B,)."""
         return reward(g, mse, self.floor)
 
-    # ---- collection: the error now, push, gate, pay -------------------------------------------------------
+    # ---- collection: the error now, push, gate, reward ----------------------------------------------------
     def _score(self, batch: Transitions) -> Tensor:
         return self._reward(batch, self.mse(batch))
 
@@ -230,17 +230,17 @@ class AlgorithmOne(LearningProgress):
         if not bool(open_gate.any()):
             return torch.zeros_like(mse)
         errors = mse.flatten()
-        value = self.experience.each(lambda rows: self._pay(self._predict_error(rows), errors[rows.index]), batch)
+        value = self.experience.each(lambda rows: self._progress(self._predict_error(rows), errors[rows.index]), batch)
         return torch.where(open_gate, value, torch.zeros_like(value))
 
     def _gate(self, valid: Tensor) -> Tensor:
-        """Which transitions of a block may be paid: the push precedes the test, so the d-th one is the first."""
-        if not self._may_pay:
+        """Which transitions of a block may be rewarded: the push precedes the test, so the d-th one is the first."""
+        if not self._has_scale:
             return torch.zeros_like(valid)
-        return self.queue.full_after(valid, self.group.order(valid))
+        return self.queue.full_after(valid)
 
     @property
-    def _may_pay(self) -> bool:
+    def _has_scale(self) -> bool:
         return self.experience.ready and not (self.config.gate_fitted and bool(self.fits == 0))
 
     def _push(self, batch: Transitions, mse: Tensor) -> None:
@@ -262,9 +262,9 @@ class AlgorithmOne(LearningProgress):
         metrics = {"dynamics_loss": self._fit_dynamics(self._dynamics_batches(generator))}
         length = len(self.queue)
         if length:
-            errors = self.queue.errors
+            errors = self.experience.all_gather(self.queue.errors, self.queue.slots)
             metrics |= self._fit_error_model(self.queue.slots, generator)
-            metrics |= {"queue_error_mean": self.group.mean(errors), "queue_error_std": self.group.std(errors)}
+            metrics |= {"queue_error_mean": errors.mean(), "queue_error_std": errors.std(correction=0)}
         metrics["queue_length"] = torch.tensor(float(length))
         self.experience.end_update()
         return metrics
@@ -327,12 +327,11 @@ class LPM(AlgorithmOne):
         """Calibrate g if it is affine, then gradient steps on the stored errors, never recomputed ones."""
         c, errors = self.config, self.buffer["error"][slots]
         if isinstance(self.error_model, ErrorModel) and self.error_model.affine:
-            self.error_model.calibrate(
-                errors, self.experience.at(slots, lambda rows: self._predict_error(rows).mean(1)), self.group
-            )
+            predicted = self.experience.at(slots, lambda rows: self._predict_error(rows).mean(1))
+            self.error_model.calibrate(*(self.experience.all_gather(x, slots) for x in (errors, predicted)))
         length = len(self.queue)
         parts = minibatches(length, c.error_batch_size, c.error_steps, generator)
-        batches = Minibatches(slots, parts) if self.group.alone else self.experience.latest(length, parts)
+        batches = self.experience.latest(length, parts, slots)
         loss = regression(self.error_model, lambda rows: (*self._error_inputs(rows), errors[rows.index]))
         self.fits += 1
         return {"error_model_loss": self.experience.fit(loss, self.optimizer("error_model"), batches)}

@@ -1,9 +1,9 @@
 """Learning progress against a slow copy of f: no g, no queue. Both errors are of the same transition.
 
 γ-Progress (Kim et al. 2020, Active World Model Learning with Progress Curiosity, arXiv 2007.07853) has the same idea:
-its old model's weights are an exponential average of the new one's, and it pays the difference of their losses. Here
+its old model's weights are an exponential average of the new one's, and rewards the difference of their losses. Here
 the logarithms of the errors are compared, above a floor that is measured on the data, so that all scales of error
-count alike and what is learnt well enough stops paying; and the copy starts as the untrained f.
+count alike and what is learnt well enough earns no more; and the copy starts as the untrained f.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LPMSlowConfig(ProgressConfig):
     """Compare logarithms of errors above the floor, or the errors themselves."""
     relative_floor: float = 0.1
     """Added to `error_floor`, as a share of the median error of predicting the mean of the first observations: what is
-    learnt better than this hardly pays. For the log form."""
+    learnt better than this is hardly rewarded. For the log form."""
     copy_decay: float = 0.9
     """What the copy keeps of its own parameters at each update of f."""
     replay: Literal["mixed", "all", "latest"] = "mixed"

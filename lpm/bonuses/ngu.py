@@ -34,7 +34,7 @@ class NGUConfig:
     kernel_constant: float = 1e-3
     """c, added to the square root of the summed kernels (1e-3)."""
     max_similarity: float = 8.0
-    """s_m, similarities above pay 0 (8). With k = 10 it never binds: s is at most √10 + c."""
+    """s_m, similarities above have reward 0 (8). With k = 10 it never binds: s is at most √10 + c."""
     max_lifelong: float = 5.0
     """L, upper bound of the lifelong factor (5). 1 switches the lifelong part off."""
     memory_size: int = 5000

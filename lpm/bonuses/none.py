@@ -1,4 +1,4 @@
-"""The reference that pays nothing."""
+"""No bonus: the reference."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from lpm.core.transitions import Transitions
 
 @dataclass(frozen=True)
 class NoBonusConfig:
-    """A bonus that pays nothing has no settings."""
+    """No settings."""
 
 
 @register("none")
 class NoBonus(IntrinsicReward):
-    """No bonus: pays 0, the agent learns from the extrinsic reward alone."""
+    """No bonus: reward 0, the agent learns from the extrinsic reward alone."""
 
     label = "No bonus"
     family = "floor"

@@ -28,7 +28,7 @@ class RE3Config:
     features: int = 64
     """Width of the random features (paper: 64 for MiniGrid, 50 for DeepMind Control)."""
     neighbours: int = 3
-    """k: the distance to the k-th nearest neighbour is paid (paper: 3)."""
+    """k: the distance to the k-th nearest neighbour is the reward (paper: 3)."""
     hidden: tuple[int, ...] = (128, 128)
     """Hidden layers of the random encoder for vectors. Images have the convolutions of the other methods."""
     memory_size: int | None = None
@@ -36,7 +36,7 @@ class RE3Config:
     many as the paper's on-policy batch holds; the paper's off-policy agents search the whole replay buffer."""
     normalise: Literal["auto", "none", "standard"] = "auto"
     """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
-    Nothing is paid or remembered until the statistics exist. Paper: none stated."""
+    Rewards are 0 and nothing is remembered until the statistics exist. Paper: none stated."""
     warmup: int = 1
     """Transitions to observe before the statistics freeze."""
 

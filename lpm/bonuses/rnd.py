@@ -80,7 +80,6 @@ class RND(Learner):
             warmup=config.warmup,
             frozen=False,
             next_only=True,
-            group=self.group,
         )
         features = feature_width(spaces, config.features)
         with seeded(self.generator):

@@ -111,8 +111,8 @@ def field_docs(config: type) -> dict[str, str]:
 
 def _noise_table(options: Bonuses) -> int:
     from lpm.core.registry import lookup, names
-    from lpm.files import expect_own, write_atomic
     from lpm.report.text import markdown_table
+    from lpm.storage.files import expect_own, write_atomic
     from lpm.suite import two_arms
     from lpm.sweeps import Job, run_jobs
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lpm.commands.packages import EXTRAS, missing_modules
 from lpm.commands.terminal import parse, terminal
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
 

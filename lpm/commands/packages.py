@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "data": ("pooch", "tqdm", "PIL"),

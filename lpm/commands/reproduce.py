@@ -22,7 +22,8 @@ class Reproduce:
 
     name: Annotated[str, tyro.conf.Positional]
     """An experiment of an installed paper; of this one mnist (Fig. 2), maze (Fig. 3), mountain-car (Table 2),
-    atari (Fig. 4), montezuma (Fig. 5), lava (appendix), overhead, ablation; beyond it lgn-parts, lgn-features."""
+    atari (Fig. 4), montezuma (Fig. 5), lava (appendix), overhead, ablation; beyond it lgn-parts, lgn-features,
+    minigrid."""
     scale: Literal["smoke", "desk", "long", "paper"] = "desk"
     """smoke: seconds; desk: a machine of two cores; long: hours of it, where there is one; paper: the paper's size."""
     seeds: int | None = None
@@ -51,9 +52,9 @@ def run(args: Sequence[str]) -> int:
 def reproduce(options: Reproduce, out: Path) -> int:
     """Run what is missing, then write the report and print the main table."""
     from lpm.experiments.experiment import expect_known, load_experiment
-    from lpm.files import expect_own
     from lpm.report.pages import write_pages
     from lpm.report.ranking import in_words, rank
+    from lpm.storage.files import expect_own
     from lpm.sweeps import run_jobs
 
     console = terminal()

@@ -57,8 +57,8 @@ def suite(options: Suite, out: Path) -> int:
     """Run what is missing, write a card for each bonus, and print them."""
     from lpm.experiments.experiment import expect_known
     from lpm.experiments.methods import method_name, parse_fields, parse_method
-    from lpm.files import expect_own
     from lpm.report.text import count_of
+    from lpm.storage.files import expect_own
     from lpm.suite.card import make_card, summary, words
     from lpm.suite.jobs import check, conditions, jobs_of, measured, run_job
     from lpm.suite.stored import in_order, packaged_cards, packaged_references
@@ -119,7 +119,7 @@ def suite(options: Suite, out: Path) -> int:
 def write_card(folder: Path, card: Card, others: Sequence[Card], results: Sequence[Result]) -> Path:
     """The card as JSON, as a picture and as a page, which is returned."""
     from lpm.experiments.experiment import folder_name
-    from lpm.files import write_atomic
+    from lpm.storage.files import write_atomic
     from lpm.suite.page import card_page
     from lpm.suite.picture import card_png
 

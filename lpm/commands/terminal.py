@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from lpm.files import printable
+from lpm.storage.files import printable
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""

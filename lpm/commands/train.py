@@ -21,16 +21,16 @@ from lpm.commands.terminal import INTERRUPTED, terminal
 from lpm.core.group import Group, WorkerLost
 from lpm.core.registry import configure
 from lpm.envs.outside import Wrap, reading_note
-from lpm.files import printable
 from lpm.runs.checkpoint import CheckpointError
 from lpm.runs.config import PRESETS, RunConfig
 from lpm.runs.distributed import TIMEOUT_SECONDS, expect_same, joined
 from lpm.runs.folder import RunFolder
 from lpm.runs.loggers import Service
 from lpm.runs.train import Outcome, TrainOptions, train
-from lpm.suggest import suggest
+from lpm.storage.files import printable
 from lpm.sweeps.fields import literal
 from lpm.sweeps.job import keep_freed_memory
+from lpm.utils.suggest import suggest
 
 DESCRIPTION = """Train an agent on task reward plus bonus.
 

@@ -23,9 +23,9 @@ from lpm.envs.outside import find_spec
 from lpm.experiments.experiment import Experiment, expect_known, load_experiment
 from lpm.experiments.methods import parse_method
 from lpm.experiments.own import Budget, OwnEnvironment
-from lpm.files import expect_own, to_toml, write_atomic
 from lpm.report.seed_statistics import Summary, summarise
 from lpm.runs.config import PRESETS, RunConfig
+from lpm.storage.files import expect_own, to_toml, write_atomic
 from lpm.sweeps import Job, Result, run_jobs, shared_workers
 from lpm.sweeps.fields import Field, parse_field
 from lpm.sweeps.local_workers import WorkerPool

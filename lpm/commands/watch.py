@@ -24,12 +24,12 @@ from lpm.agents.policy import ActorCritic
 from lpm.commands.terminal import parse, terminal
 from lpm.core.spaces import Spaces
 from lpm.experiments.pictures import maze_grid, mountain_car_grid, square_grid
-from lpm.files import write_atomic
 from lpm.runs.build import make_envs
 from lpm.runs.checkpoint import CheckpointError, Loaded, load_checkpoint
 from lpm.runs.config import RunConfig
 from lpm.runs.folder import RunFolder
-from lpm.state_tree import check_like, require
+from lpm.storage.files import write_atomic
+from lpm.storage.state_tree import check_like, require
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from typing import Any, ClassVar, NoReturn, Self
 import torch
 from torch import Tensor, nn
 
-from lpm.core.group import ALONE, Group, Sharded
+from lpm.core.group import Sharded, current_group
 from lpm.core.spaces import Spaces
 from lpm.core.torch_state import default_torch_state
 from lpm.core.transitions import Transitions
-from lpm.state_tree import StateError, check_generator, check_optimizer
+from lpm.storage.state_tree import StateError, check_generator, check_optimizer
 
 
 class IntrinsicReward(nn.Module):
@@ -39,7 +39,7 @@ class IntrinsicReward(nn.Module):
     label: ClassVar[str] = ""
     """The name in tables and legends; empty: the registered name."""
     family: ClassVar[str] = "other"
-    """What it pays for: "novelty", "progress", "error", "disagreement", "recommended", "floor" or "other"."""
+    """What it rewards: "novelty", "progress", "error", "disagreement", "recommended", "floor" or "other"."""
     use: ClassVar[str] = ""
     """One sentence: what the method is for."""
     reference: ClassVar[str] = ""
@@ -51,7 +51,7 @@ class IntrinsicReward(nn.Module):
     needs: ClassVar[tuple[str, ...]] = ()
     """Optional fields of `Transitions` that the method cannot do without: "reward", "policy"."""
     distributed: ClassVar[bool] = False
-    """Whether several processes can train the method together; to be said by each class for itself."""
+    """Whether several processes can train the method together; each class says so for itself; it is not inherited."""
 
     config: Any
     """An instance of `Config`."""
@@ -65,9 +65,8 @@ class IntrinsicReward(nn.Module):
         num_envs: int = 1,
         rollout_steps: int = 128,
         seed: int = 0,
-        group: Group = ALONE,
     ) -> None:
-        """In a `group` of several processes `num_envs` are those of this one, and all four verbs are collective."""
+        """Of several processes (`lpm.core.group.using`) each has its `num_envs`, and calls the four verbs together."""
         super().__init__()
         if not isinstance(spaces, Spaces):
             raise ValueError(f"spaces: expected lpm.Spaces, got {type(spaces).__name__}; see Spaces.of(env)")
@@ -81,7 +80,7 @@ class IntrinsicReward(nn.Module):
         self.spaces = spaces
         self.num_envs = int(num_envs)
         self.rollout_steps = int(rollout_steps)
-        self.group = group
+        self.group = current_group()
         self.generator = torch.Generator("cpu").manual_seed(int(seed))
         self._optimizers: dict[str, torch.optim.Optimizer] = {}
         self.config = config
@@ -211,7 +210,7 @@ class IntrinsicReward(nn.Module):
             self._check_extra(own, given)
 
     def _check_extra(self, own: dict[str, Any], given: Any) -> None:
-        """Whatever `set_extra_state` would stumble over, before anything has changed."""
+        """Whatever `set_extra_state` would fail on, before anything has changed."""
         if not isinstance(given, dict) or not {"optimizers", "generator"} & own.keys() <= given.keys():
             self._refuse("without optimisers or generator")
         expected, came = own.get("optimizers", {}), given.get("optimizers", {})

@@ -1,4 +1,4 @@
-"""Several processes that train one run: what they have to tell each other. A process alone is a group of one.
+"""The processes that train one run, and their collective operations; a single process is a group of one.
 
 Each process has its share of the environments, and of everything that comes from them: blocks, replayed transitions,
 episodic memories. Networks, optimisers, statistics and random generators are the same in all of them. Row n of a
@@ -8,7 +8,9 @@ block of one process is row (rank · n_here + n) of the block that a single proc
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -20,7 +22,7 @@ T = TypeVar("T")
 
 
 SILENT = "another process did not answer in time: it hangs, or its machine does"
-"""What is said of a process that may still be there."""
+"""The message about a process that may still be running."""
 
 
 class WorkerLost(RuntimeError):
@@ -48,91 +50,41 @@ class Order:
 
 
 class Group:
-    """A process alone: every operation gives back what it was given.
+    """The processes of torch.distributed's default group, with any backend; without one, this process alone.
 
-    In a group of several the operations are collective: all processes call them, in the same order.
+    The operations are collective: all processes call them, in the same order. In a single process each gives back what
+    it was given. Where the backend is NCCL, what lives on the CPU goes through Gloo. `why` may know more about the loss
+    of a process than torch says.
 
     >>> ALONE.columns(torch.ones(2, 3)).shape, ALONE.any(True, False)
     (torch.Size([2, 3]), (True, False))
     """
 
-    rank = 0
-    """The number of this process; the first one writes files and speaks."""
-    size = 1
-    """How many processes there are."""
+    def __init__(self, rank: int = 0, size: int = 1, why: Callable[[], str | None] | None = None) -> None:
+        self.rank, self.size = rank, size
+        self._why = why
+        # None is the default group: held nowhere else, it is closed when torch destroys it
+        beside = dist.is_available() and dist.is_initialized() and dist.get_backend() != "gloo"
+        self._cpu: Any = dist.new_group(backend="gloo") if size > 1 and beside else None
+
+    @classmethod
+    def of_torch(cls, why: Callable[[], str | None] | None = None) -> Group:
+        """All processes that torch.distributed knows."""
+        return cls(dist.get_rank(), dist.get_world_size(), why)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Group:
+        return self  # connections are not copied
 
     @property
     def alone(self) -> bool:
-        """Whether there is nobody to tell."""
+        """Whether this is the only process."""
         return self.size == 1
 
+    # ---- numbers ------------------------------------------------------------------------------------------
     def sum(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Sums over the processes, of one dtype."""
-        return tensors
-
-    def average_(self, tensors: Sequence[Tensor], weight: float) -> None:
-        """Replace tensors by their means over the processes, each process counting by its weight."""
-
-    def mean(self, values: Tensor) -> Tensor:
-        """Mean of all processes' values."""
-        return values.mean()
-
-    def std(self, values: Tensor) -> Tensor:
-        """Standard deviation, without correction, of all processes' values."""
-        return values.std(correction=0)
-
-    def columns(self, block: Tensor) -> Tensor:
-        """Blocks (T, n, ...) beside each other: (T, N, ...)."""
-        return block
-
-    def rows(self, rows: Tensor) -> Tensor:
-        """Rows (b, ...) behind each other: (B, ...)."""
-        return rows
-
-    def order(self, valid: Tensor) -> Order | None:
-        """Where the valid rows (T, n) of a block stand among those of all processes; None alone."""
-        return None
-
-    def any(self, *flags: bool) -> tuple[bool, ...]:
-        """Which of the flags at least one process has set."""
-        return flags
-
-    def gather(self, value: T) -> list[T]:
-        """What each process has, in the first; nothing elsewhere. For states, not for every step."""
-        return [value]
-
-    def scatter(self, values: Sequence[T] | None) -> T:
-        """To each process its value, from the first, which alone gives any."""
-        assert values is not None
-        return values[0]
-
-    def everyone(self, value: T) -> list[T]:
-        """What each process has, in all of them."""
-        return [value]
-
-
-ALONE = Group()
-"""A process alone."""
-
-
-class Processes(Group):
-    """The processes of torch.distributed's default group, with any backend.
-
-    Where that is NCCL, what lives on the CPU goes through Gloo beside it. `why` may know more about the loss of a
-    process than torch says.
-    """
-
-    def __init__(self, why: Callable[[], str | None] = lambda: None) -> None:
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        self._why = why
-        # None is the default group: held nowhere else, it is closed when torch destroys it
-        self._cpu: Any = None if dist.get_backend() == "gloo" else dist.new_group(backend="gloo")
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Processes:
-        return self  # connections are not copied
-
-    def sum(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Sums over the processes, of one dtype."""
+        if self.alone:
+            return tensors
         flat = torch.cat([tensor.detach().flatten() for tensor in tensors])
         self._reduce(flat)
         parts = torch.split(flat, [tensor.numel() for tensor in tensors])
@@ -140,6 +92,8 @@ class Processes(Group):
 
     def average_(self, tensors: Sequence[Tensor], weight: float) -> None:
         """Replace tensors by their means over the processes, each process counting by its weight."""
+        if self.alone:
+            return
         with torch.no_grad():
             count = torch.tensor(float(weight), device=tensors[0].device)
             *sums, total = self.sum(*(tensor * weight if weight else torch.zeros_like(tensor) for tensor in tensors),
@@ -149,24 +103,25 @@ class Processes(Group):
 
     def mean(self, values: Tensor) -> Tensor:
         """Mean of all processes' values."""
-        return self._moment(values, 0.0).to(values.dtype)
+        return self.rows(values.flatten()).mean()
 
     def std(self, values: Tensor) -> Tensor:
         """Standard deviation, without correction, of all processes' values."""
-        mean = self._moment(values, 0.0)
-        return self._moment(values, mean, power=2).sqrt().to(values.dtype)
+        return self.rows(values.flatten()).std(correction=0)
 
-    def _moment(self, values: Tensor, centre: Tensor | float, power: int = 1) -> Tensor:
-        total = (values.detach().double() - centre).pow(power).sum()
-        summed, count = self.sum(total, torch.full_like(total, values.numel()))
-        return summed / count.clamp_min(1)
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        """Which of the flags at least one process has set."""
+        return tuple(bool(votes) for votes in self.sum(*torch.tensor(flags, dtype=torch.float32)))
 
+    # ---- rows ---------------------------------------------------------------------------------------------
     def columns(self, block: Tensor) -> Tensor:
         """Blocks (T, n, ...) beside each other: (T, N, ...)."""
-        return torch.cat(self._gather(block), dim=1)
+        return block if self.alone else torch.cat(self._gather(block), dim=1)
 
     def rows(self, rows: Tensor) -> Tensor:
         """Rows (b, ...) behind each other: (B, ...)."""
+        if self.alone:
+            return rows
         counts = [int(count) for count in self._gather(torch.tensor([len(rows)]))]
         padded = rows.new_zeros(max(counts), *rows.shape[1:])
         padded[: len(rows)] = rows
@@ -174,6 +129,8 @@ class Processes(Group):
 
     def order(self, valid: Tensor) -> Order | None:
         """Where the valid rows (T, n) of a block stand among those of all processes; None alone."""
+        if self.alone:
+            return None
         shapes = self._gather(torch.tensor(valid.shape))
         if all(torch.equal(shape, shapes[0]) for shape in shapes):
             whole, width = self.columns(valid), valid.shape[1]
@@ -184,20 +141,20 @@ class Processes(Group):
         here = torch.arange(counts[self.rank], device=valid.device)
         return Order(self, here + sum(counts[: self.rank]), sum(counts))
 
-    def any(self, *flags: bool) -> tuple[bool, ...]:
-        """Which of the flags at least one process has set."""
-        votes = torch.tensor(flags, dtype=torch.float32)
-        self._reduce(votes)
-        return tuple(bool(vote) for vote in votes)
-
+    # ---- objects, for states and not for every step -------------------------------------------------------
     def gather(self, value: T) -> list[T]:
-        """What each process has, in the first; nothing elsewhere. For states, not for every step."""
+        """What each process has, in rank 0; nothing elsewhere."""
+        if self.alone:
+            return [value]
         found: list[Any] | None = [None] * self.size if self.rank == 0 else None
         self._try(lambda: dist.gather_object(value, found, dst=0, group=self._cpu))
         return found or []
 
     def scatter(self, values: Sequence[T] | None) -> T:
-        """To each process its value, from the first, which alone gives any."""
+        """To each process its value, from rank 0, which alone gives any."""
+        if self.alone:
+            assert values is not None
+            return values[0]
         mine: list[Any] = [None]
         given = None if values is None else list(values)
         self._try(lambda: dist.scatter_object_list(mine, given, src=0, group=self._cpu))
@@ -205,6 +162,8 @@ class Processes(Group):
 
     def everyone(self, value: T) -> list[T]:
         """What each process has, in all of them."""
+        if self.alone:
+            return [value]
         found: list[Any] = [None] * self.size
         self._try(lambda: dist.all_gather_object(found, value, group=self._cpu))
         return found
@@ -229,7 +188,27 @@ class Processes(Group):
         try:
             operation()
         except RuntimeError as error:
-            raise WorkerLost(self._why() or _lost(str(error))) from error
+            raise WorkerLost((self._why and self._why()) or _lost(str(error))) from error
+
+
+ALONE = Group()
+"""A process alone."""
+_CURRENT: ContextVar[Group] = ContextVar("group", default=ALONE)
+
+
+def current_group() -> Group:
+    """The processes that train what is being built, one unless `using` says otherwise."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def using(group: Group) -> Iterator[None]:
+    """Bonuses and agents that are built inside are trained by the processes of the group together."""
+    token = _CURRENT.set(group)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
 
 
 def _lost(error: str) -> str:

@@ -21,7 +21,7 @@ Rewards = TypeVar("Rewards", Floats, Tensor)
 CLIP = 10.0
 """Bound on a reward that is on the common scale: the first reward of a sparse task, a glitch of the bonus."""
 BONUS_QUANTILE = 0.9
-"""Of all segments so far: a bonus that fades as everything becomes known stays small, it is not scaled up again."""
+"""Of all segments so far: a bonus that fades as everything becomes known stays small."""
 TASK_QUANTILE, TASK_SEGMENTS = 0.5, 128
 """Of the latest segments with a reward: the scale follows a task whose rewards grow or shrink."""
 
@@ -99,7 +99,8 @@ class RewardMixer:
 
     def mix(self, task: NDArray[Any], bonus: Floats, valid: Mask) -> Mixed:
         """One (T, N) block of both rewards, once and in time order."""
-        self._check(task, bonus)
+        self.check("task", task)
+        self.check("bonus", bonus)
         bonus = np.where(valid, bonus, np.float32(0))
         if self.config.common:
             self.task_scale.observe(self._clipped(task), valid)
@@ -129,13 +130,13 @@ class RewardMixer:
         bound = self.config.clip_task
         return task if bound is None else task.clip(-bound, bound)
 
-    def _check(self, task: NDArray[Any], bonus: Floats) -> None:
-        for name, values in (("task", task), ("bonus", bonus)):
-            if values.ndim != 2 or values.shape[1] != self.num_envs:
-                raise ValueError(f"{name}: expected rewards (T, {self.num_envs}), got shape {values.shape}")
-            fits = np.abs(values) <= np.finfo(np.float32).max
-            if not fits.all():
-                raise ValueError(f"{name}: expected finite rewards of single precision, got {values[~fits][0]}")
+    def check(self, name: str, rewards: NDArray[Any]) -> None:
+        """Refuse a block of rewards of another shape, or with values that are no finite numbers."""
+        if rewards.ndim != 2 or rewards.shape[1] != self.num_envs:
+            raise ValueError(f"{name}: expected rewards (T, {self.num_envs}), got shape {rewards.shape}")
+        fits = np.abs(rewards) <= np.finfo(np.float32).max
+        if not fits.all():
+            raise ValueError(f"{name}: expected finite rewards of single precision, got {rewards[~fits][0]}")
 
     @property
     def share(self) -> float:

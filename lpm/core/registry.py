@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import torch
 
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.group import ALONE, Group
+from lpm.core.group import current_group
 from lpm.core.settings import check_types
 from lpm.core.spaces import Spaces
-from lpm.suggest import suggest
+from lpm.utils.suggest import suggest
 
 GROUP = "lpm.bonuses"
 
@@ -111,13 +111,11 @@ def make(
     seed: int = 0,
     device: str | torch.device = "cpu",
     variant: str | None = None,
-    group: Group = ALONE,
     **fields: Any,
 ) -> IntrinsicReward:
     """Build a bonus.
 
-    `num_envs` and `rollout_steps` size what is kept between two updates; `fields` are those of its config. In a
-    `group` of several processes `num_envs` are those of this one.
+    `num_envs` and `rollout_steps` size what is kept between two updates; `fields` are those of its config.
 
     >>> from gymnasium.spaces import Box, Discrete
     >>> bonus = make("lpm", Spaces(Box(-1, 1, (4,)), Discrete(2)), num_envs=8, rollout_steps=64)
@@ -127,12 +125,10 @@ def make(
     entry = lookup(name)
     config = configure(name, variant, **fields)
     build: Any = entry.bonus
-    # other people's classes need not know of groups
-    more = {} if group.alone else {"group": group}
-    if more and not can_be_distributed(name):
+    if not (current_group().alone or can_be_distributed(name)):
         known = ", ".join(filter(can_be_distributed, names()))
         raise ValueError(f"bonus {name!r} cannot be trained by several processes yet: expected one of {known}")
-    bonus: IntrinsicReward = build(spaces, config, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed, **more)
+    bonus: IntrinsicReward = build(spaces, config, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
     return bonus.to(resolve_device(device))
 
 

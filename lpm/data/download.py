@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from lpm.data.images import Bytes, DataError
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 # The largest file of either data set has 47,040,016 bytes. The limit stops a gzip bomb.
 MAX_BYTES = 64 * 1024 * 1024

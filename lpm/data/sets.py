@@ -25,7 +25,7 @@ from lpm.data.download import (
     read_verified,
 )
 from lpm.data.images import Bytes, DataError, ImageSet, Split, announce, part
-from lpm.files import write_atomic
+from lpm.storage.files import write_atomic
 
 CIFAR10_NAMES = (
     *("airplane", "automobile", "bird", "cat", "deer"),

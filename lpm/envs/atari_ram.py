@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from lpm.envs.noise_sources import ImageSource
 from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, State
-from lpm.suggest import suggest
-from lpm.versions import pip_install
+from lpm.utils.suggest import suggest
+from lpm.utils.versions import pip_install
 
 SIZE, STACK, SKIP = 84, 4, 4
 _SCREEN = (210, 160)

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 

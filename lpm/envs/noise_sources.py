@@ -18,8 +18,8 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from lpm.envs.rng import RowRandom
-from lpm.files import open_regular
-from lpm.versions import pip_install
+from lpm.storage.files import open_regular
+from lpm.utils.versions import pip_install
 
 Array = NDArray[Any]
 Images = NDArray[np.uint8]

@@ -14,7 +14,7 @@ from gymnasium.spaces import Box, Dict, Graph, Sequence, Space, Text, flatdim
 
 from lpm.envs.atari import AtariNativeVector
 from lpm.envs.minigrid import MiniGridVector, View, grid_class
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 Wrap = Literal["auto", "flatten", "image", "none"]
 """auto: only what cannot be read otherwise, MiniGrid's codes one-hot, ALE's games preprocessed; flatten: one vector,

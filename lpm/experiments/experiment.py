@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from lpm.experiments import papers
 from lpm.experiments.evidence import Claim, Evidence
-from lpm.suggest import suggest
 from lpm.sweeps import Job, Result, Tick
+from lpm.utils.suggest import suggest
 
 if TYPE_CHECKING:
     from lpm.agents.agent import PolicyKind

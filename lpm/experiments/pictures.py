@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import lpm.envs  # noqa: F401  (registers our ids)
 from lpm.experiments.evidence import Frame
-from lpm.files import png_bytes
+from lpm.storage.files import png_bytes
 
 
 def rendered(env_id: str, cases: Mapping[str, Mapping[str, Any]], steps: int, seed: int = 0) -> tuple[Frame, ...]:

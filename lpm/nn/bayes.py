@@ -95,7 +95,7 @@ class BayesianRegression(nn.Module):
 
     @torch.no_grad()
     def forget(self, kept: float) -> None:
-        """Keep this share of what data has said: precision and moment shrink towards those of the prior."""
+        """Keep this share of the evidence: precision and moment shrink towards those of the prior."""
         self.precision.mul_(kept).diagonal().add_((1 - kept) * self.prior_precision)
         self.moment.mul_(kept)
 

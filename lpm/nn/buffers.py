@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from lpm.core.group import Order
+from lpm.core.group import Order, current_group
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 
@@ -18,7 +18,7 @@ Columns = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
 class RingBuffer(nn.Module):
     """A fixed number of rows in named tensors; the newest overwrite the oldest.
 
-    Of several `processes` each holds the rows that it pushed itself, with their numbers among all: counts are of all
+    Of several processes each holds the rows that it pushed itself, with their numbers among all: counts are of all
     processes' rows, slots are of this one's. There is room for a quarter more than an even share.
 
     >>> import torch
@@ -31,15 +31,16 @@ class RingBuffer(nn.Module):
     pushed: Tensor
     here: Tensor  # rows that this process ever pushed, if it is one of several
 
-    def __init__(self, capacity: int, fields: Columns, processes: int = 1) -> None:
+    def __init__(self, capacity: int, fields: Columns) -> None:
         super().__init__()
+        self.group = current_group()
         if capacity < 1:
             raise ValueError(f"RingBuffer.capacity: expected at least 1, got {capacity}")
         self.capacity = self.room = capacity
-        self.shared = processes > 1
+        self.shared = not self.group.alone
         self.register_buffer("pushed", torch.zeros((), dtype=torch.int64))
         if self.shared:
-            self.room = min(capacity, -(-5 * capacity // (4 * processes)))
+            self.room = min(capacity, -(-5 * capacity // (4 * self.group.size)))
             self.register_buffer("here", torch.zeros((), dtype=torch.int64))
             fields = {**fields, "number": ((), torch.int64)}
         self.fields = tuple(fields)
@@ -88,6 +89,10 @@ class RingBuffer(nn.Module):
         self.pushed += count if order is None else order.total
         if order is not None:
             self.here += count
+
+    def order(self, valid: Tensor) -> Order | None:
+        """Where the valid rows (T, n) of a block stand among those of all processes; None in a single one."""
+        return self.group.order(valid)
 
     def last(self, count: int) -> Tensor:
         """Slots of the newest `count` rows (or as many as there are), oldest first."""
@@ -144,7 +149,6 @@ class TransitionBuffer(RingBuffer):
         spaces: Spaces,
         capacity: int,
         extra: Columns | None = None,
-        processes: int = 1,
     ) -> None:
         observation = (spaces.obs_shape, spaces.obs_dtype)
         fields = {
@@ -153,7 +157,7 @@ class TransitionBuffer(RingBuffer):
             "next_obs": observation,
             **(extra or {}),
         }
-        super().__init__(capacity, fields, processes)
+        super().__init__(capacity, fields)
         self.register_buffer("marked", torch.zeros((), dtype=torch.int64))
 
     def observe(self, batch: Transitions, order: Order | None = None, **extra: Tensor) -> int:

@@ -1,4 +1,4 @@
-"""The dynamics model f(o, a), one that also says how uncertain it is, and the error model g(o, a)."""
+"""The dynamics model f(o, a), one that also predicts its variance, and the error model g(o, a)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from lpm.core.group import ALONE, Group
 from lpm.core.spaces import Spaces
-from lpm.nn.folded import pixel_error
 from lpm.nn.fused import Layer, linear_layers
 from lpm.nn.networks import Activation, Decoder, Encoder, SkipMLP, mlp
+from lpm.nn.space_to_depth import pixel_error
 
 
 def mean_square(prediction: Tensor, target: Tensor) -> Tensor:
@@ -208,15 +207,15 @@ class ErrorModel(nn.Module):
         return self.mean + self.scale * h
 
     @torch.no_grad()
-    def calibrate(self, errors: Tensor, predicted: Tensor, group: Group = ALONE) -> None:
+    def calibrate(self, errors: Tensor, predicted: Tensor) -> None:
         """Remove the average residual, and measure h in units of the errors' spread; the rest of g stays as it was.
 
         Residuals, not errors: a queue with more easy transitions must not lower the prediction for hard ones.
         """
-        scale = group.std(errors).clamp_min(1e-3)
+        scale = errors.std(correction=0).clamp_min(1e-3)
         for parameter in self.body[-1].parameters():
             parameter.mul_(self.scale / scale)
-        self.mean += group.mean(errors - predicted)
+        self.mean += (errors - predicted).mean()
         self.scale.copy_(scale)
 
     def loss(self, x: Tensor, action: Tensor, target: Tensor) -> Tensor:

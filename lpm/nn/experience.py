@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from lpm.core.group import ALONE, Group
+from lpm.core.group import current_group
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import Columns, TransitionBuffer, minibatches
@@ -109,7 +109,7 @@ class Experience(nn.Module):
 
     Statistics of observations, if any, are accumulated by `observe` and take effect in `begin_update`. They are then
     kept (`frozen`) or refined at every update. `ready` is False until they exist: before that, errors would be in
-    another scale than after, so bonuses pay 0. Those of vectors that were frozen too early are measured anew
+    another scale than after, so bonuses are 0. Those of vectors that were frozen too early are measured again
     (`RangeWatch`); `rescaled` says that the present update began with a new scale.
 
     `normalise="auto"` standardises vectors only; "standard" clips at ±10 unless `clip` says otherwise. `warmup`
@@ -128,10 +128,9 @@ class Experience(nn.Module):
         frozen: bool = True,
         next_only: bool = False,
         columns: Columns | None = None,
-        group: Group = ALONE,
     ) -> None:
         super().__init__()
-        self.group = group
+        self.group = current_group()
         if normalise == "auto":
             normalise = "standard" if spaces.kind == "vector" else "none"
         self.spaces = spaces
@@ -148,7 +147,7 @@ class Experience(nn.Module):
         moments = self.input.moments if normalise in ("standard", "robust") and spaces.kind == "vector" else None
         if frozen and moments is not None:
             self.watch = RangeWatch(moments, 10.0 if clip is None else clip)
-        self.buffer = TransitionBuffer(spaces, capacity, columns, group.size)
+        self.buffer = TransitionBuffer(spaces, capacity, columns)
 
     # ---- collection ---------------------------------------------------------------------------------------
     @property
@@ -158,7 +157,7 @@ class Experience(nn.Module):
 
     def observe(self, batch: Transitions, **columns: Tensor) -> None:
         """Remember the valid transitions of a block, with extra columns given per valid row."""
-        order = self.group.order(batch.valid)
+        order = self.buffer.order(batch.valid)
         if self._accumulating or self.watch is not None:
             rows = batch.rows()
             fields = (rows.next_obs,) if self.next_only else (rows.obs, rows.next_obs)
@@ -203,6 +202,12 @@ class Experience(nn.Module):
         """`function`, which returns one result per row, over slots of the buffer."""
         parts = torch.split(torch.arange(len(slots), device=slots.device), self.chunk)
         return torch.cat([function(self._prepared(slots, part)) for part in parts])
+
+    def all_gather(self, rows: Tensor, slots: Tensor) -> Tensor:
+        """What all processes computed of their slots of the buffer, (B, ...), in the order of a single process."""
+        if self.group.alone:
+            return rows
+        return self.group.rows(rows)[self.group.rows(self.buffer["number"][slots]).argsort()]
 
     def at_fresh(self, function: Callable[[Prepared], Tensor]) -> Tensor:
         """`function`, which returns one result per row, over what came since the last update, oldest first."""
@@ -260,9 +265,9 @@ class Experience(nn.Module):
                 parts.append([held - rows + drawn for drawn in minibatches(rows, size, steps, generator)])
         return self.latest(held, [torch.cat(part) for part in zip(*parts, strict=True)])
 
-    def latest(self, count: int, parts: Iterable[Tensor]) -> Minibatches:
-        """Minibatches of the newest `count` rows of all processes; this process takes what it holds of them."""
-        slots = self.buffer.last(count)
+    def latest(self, count: int, parts: Iterable[Tensor], slots: Tensor | None = None) -> Minibatches:
+        """Minibatches of the newest `count` rows, or of those in `slots`; this process takes what it holds of them."""
+        slots = self.buffer.last(count) if slots is None else slots
         if self.group.alone:
             return Minibatches(slots, parts)
         place = torch.full((count,), -1)

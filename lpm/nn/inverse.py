@@ -1,4 +1,4 @@
-"""Inverse dynamics: which action led from one observation to the next, and the features learnt by asking."""
+"""Inverse dynamics: which action led from one observation to the next, and features learnt by predicting it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from lpm.nn.folded import FoldedConvTranspose2d, fold
+from lpm.nn.space_to_depth import SpaceToDepthConvTranspose2d, space_to_depth
 
 Activation = Literal["relu", "leaky_relu", "elu", "tanh"]
 
@@ -167,7 +167,7 @@ class Decoder(nn.Module):
                 nn.ReLU(inplace=True),
                 nn.ConvTranspose2d(32, 16, 4, 2),
                 nn.ReLU(inplace=True),
-                FoldedConvTranspose2d(16, channels, 8, 4),
+                SpaceToDepthConvTranspose2d(16, channels, 8, 4),
             ]
         self.project = nn.Sequential(nn.Linear(features, math.prod(self.start)), nn.ReLU())
         self.body = nn.Sequential(*layers)
@@ -180,17 +180,17 @@ class Decoder(nn.Module):
         return torch.sigmoid(image) if self.squash else image
 
     def beside(self, features: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """The output before the sigmoid and the target (B, C, H, W), both folded where that is faster.
+        """The output before the sigmoid and the target (B, C, H, W), both space-to-depth where that is faster.
 
-        Folded or not, a mean over the pixels of what is compared is the same.
+        Either way, a mean over the pixels of what is compared is the same.
         """
         image, last = self._started(features), self.body[-1]
-        if isinstance(last, FoldedConvTranspose2d) and image.device.type == "cpu":
+        if isinstance(last, SpaceToDepthConvTranspose2d) and image.device.type == "cpu":
             for layer in list(self.body)[:-1]:
                 image = layer(image)
             height, width = ((size - 1) * last.stride[0] + last.kernel_size[0] for size in image.shape[-2:])
             if (height, width) == self.size:
-                return last.folded(image), fold(target, last.stride[0])
+                return last.blocks(image), space_to_depth(target, last.stride[0])
             image = last(image)
         else:
             image = self.body(image)

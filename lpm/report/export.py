@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lpm.files import write_atomic
 from lpm.report.analysis import Analysis, Cell, ScoreTable, families
 from lpm.report.charts import usable
 from lpm.report.families import looks
 from lpm.report.figures import draw_curves, draw_heatmaps, draw_scores, encoded
 from lpm.report.text import as_printed, markdown_table, plus_minus, slug, with_interval
+from lpm.storage.files import write_atomic
 
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",

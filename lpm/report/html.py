@@ -15,7 +15,6 @@ import numpy as np
 
 from lpm import __version__
 from lpm.experiments.evidence import size_of
-from lpm.files import write_atomic
 from lpm.report.analysis import CLAIM_RULE, POINTS, VERDICT_RULE, Analysis, families
 from lpm.report.charts import KINDS, Payload, log_range, shrink, usable
 from lpm.report.claims import CLAIM_VERDICTS, NUMBER_VERDICTS, claims_once, numbers_once
@@ -23,6 +22,7 @@ from lpm.report.families import FAMILIES, NO_OTHERS, colours_css, family_of, loo
 from lpm.report.ranking import RULE, RULE_OF_ONE, in_focus, rank, reasons
 from lpm.report.tables import chart, chip, claims, fold, framed, heads, overall, panes, ranked, scores, table_cell
 from lpm.report.text import count_of, decimals, flatten, number
+from lpm.storage.files import write_atomic
 
 TITLE = "Does the bonus survive the noise?"
 OWN_TITLE = "Runs side by side"

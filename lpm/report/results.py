@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lpm.files import parse_json, read_regular
+from lpm.storage.files import parse_json, read_regular
 from lpm.sweeps import RESULT_FORMAT, Result
 
 UNUSABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)

@@ -13,11 +13,11 @@ import numpy as np
 from lpm.core.registry import lookup
 from lpm.experiments.evidence import Curve, Evidence, Score
 from lpm.experiments.methods import BASELINES
-from lpm.files import parse_json, read_regular
 from lpm.report.results import LARGEST, UNUSABLE
 from lpm.runs.config import RunConfig
 from lpm.runs.folder import RunFolder
 from lpm.runs.metrics import read_metrics
+from lpm.storage.files import parse_json, read_regular
 
 METRICS = {
     "coverage": ("coverage", "coverage (share of the cells)"),

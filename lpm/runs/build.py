@@ -12,12 +12,12 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from lpm.agents import A2C, PPO, A2CConfig, Agent, PPOConfig
 from lpm.agents.collect import Envs
-from lpm.core.group import ALONE, Group
+from lpm.core.group import current_group
 from lpm.core.registry import make, resolve_device
 from lpm.core.spaces import Spaces
 from lpm.envs.outside import find_spec, make_readable
 from lpm.runs.config import RunConfig
-from lpm.suggest import suggest
+from lpm.utils.suggest import suggest
 
 
 def make_envs(config: RunConfig, num_envs: int | None = None, **more: Any) -> Envs:
@@ -34,8 +34,9 @@ def make_envs(config: RunConfig, num_envs: int | None = None, **more: Any) -> En
         raise ValueError(f"{config.env_id} has no argument {wrong[0]!r}{suggest(wrong[0], known)}") from error
 
 
-def build(config: RunConfig, group: Group = ALONE) -> Agent:
-    """Environments, bonus and agent; in a `group` of several processes, this one's share of the environments."""
+def build(config: RunConfig) -> Agent:
+    """Environments, bonus and agent; of several processes (`lpm.core.group.using`), this one's share of them."""
+    group = current_group()
     learner = config.learner
     here = shard(learner.num_envs, group.size)
     envs = make_envs(config, here)
@@ -53,7 +54,6 @@ def build(config: RunConfig, group: Group = ALONE) -> Agent:
         rollout_steps=learner.rollout_steps,
         seed=bonus_seed,
         device=device,
-        group=group,
         **fields,
     )
     common: dict[str, Any] = {
@@ -61,7 +61,6 @@ def build(config: RunConfig, group: Group = ALONE) -> Agent:
         "seed": config.seed,
         "device": device,
         "policy": config.policy,
-        "group": group,
     }
     if isinstance(learner, PPOConfig):
         return PPO(envs, bonus, learner, config.mixer, **common)

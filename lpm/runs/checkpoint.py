@@ -1,6 +1,6 @@
 """Checkpoints that are whole or absent.
 
-A checkpoint is one state file (see `lpm.state_file`), `step-<steps>-<checksum>.safetensors`, whose name carries the
+A checkpoint is one state file (`lpm.storage.state_file`), `step-<steps>-<checksum>.safetensors`, whose name carries the
 first 16 digits of its checksum. It is written under a temporary name, flushed to the disk and renamed; the last two are
 kept, so that one damaged later costs only the steps since the other.
 """
@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from lpm.files import UNFINISHED, flush_folder, open_regular, replacing
-from lpm.state_file import Stored, read, write
-from lpm.state_tree import require
+from lpm.storage.files import UNFINISHED, flush_folder, open_regular, replacing
+from lpm.storage.state_file import Stored, read, write
+from lpm.storage.state_tree import require
 
 KEPT = 2
 KIND = "checkpoint"

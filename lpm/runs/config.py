@@ -15,8 +15,8 @@ from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, lookup
 from lpm.core.settings import UNIONS, check_type
 from lpm.envs.outside import WRAPS, Wrap
-from lpm.files import to_toml
-from lpm.suggest import suggest
+from lpm.storage.files import to_toml
+from lpm.utils.suggest import suggest
 
 Algorithm = Literal["ppo", "a2c"]
 AgentConfig = ppo.PPOConfig | a2c.A2CConfig

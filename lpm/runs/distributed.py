@@ -1,7 +1,7 @@
 """One run on many processes: how they find each other, agree on versions, and learn that one of them is gone.
 
 `torchrun --nproc-per-node N -m lpm train ...` starts N processes and tells each its number; `joined` makes them a
-group. Whoever has a group already (Ray Train, RLlib, one's own script) passes `Processes()` to `train`.
+group. Whoever has a group already (Ray Train, RLlib, one's own script) passes `Group.of_torch()` to `train`.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-from lpm.core.group import ALONE, SILENT, Group, Processes, WorkerLost, this_machine
+from lpm.core.group import ALONE, SILENT, Group, WorkerLost, this_machine
 from lpm.runs.machine import run_versions
 
 TIMEOUT_SECONDS = 300.0
 """How long a process may keep the others waiting, unless told otherwise."""
 PARTING_SECONDS = 10.0
-"""How long a process that failed waits for the first one to have said why."""
-_FAILED, _SAID = "lpm/failed", "lpm/said"
+"""How long a process that failed waits for rank 0 to have printed why."""
+_FAILED, _REPORTED = "lpm/failed", "lpm/reported"
 _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def started_by_torchrun() -> bool:
-    """Whether this process is one of several that torchrun (or whoever sets its variables) started."""
+    """Whether this process is one of several that torchrun (or what sets its variables) started."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 @contextmanager
 def joined(timeout: float = TIMEOUT_SECONDS) -> Iterator[Group]:
-    """The group of the processes that torchrun started; alone if it started none.
+    """The group of the processes that torchrun started; a single one if it started none.
 
-    What goes wrong inside, in any process, is raised in the first one; the others end without a word.
+    What goes wrong inside, in any process, is raised in rank 0; the others exit with status 1.
     """
     if not started_by_torchrun():
         yield ALONE
@@ -50,18 +50,18 @@ def joined(timeout: float = TIMEOUT_SECONDS) -> Iterator[Group]:
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     store = _find_others(rank, size, timeout)
     if rank == 0:
-        atexit.register(_say_said, store)  # after the reason was printed, or all went well
+        atexit.register(_mark_reported, store)  # after the reason was printed, or all went well
     try:
-        group = Processes(lambda: None if rank else _reason(store))
+        group = Group.of_torch(lambda: None if rank else _reason(store))
         check_versions(group)
         yield group
         dist.destroy_process_group()
         if rank:
-            _wait_until_said(store)  # torchrun ends them all as soon as one has ended with an exit status
+            _wait_until_reported(store)  # torchrun ends them all as soon as one has ended with an exit status
     except BaseException as problem:
         if rank == 0:
             raise
-        _part(store, rank, problem)
+        _leave(store, rank, problem)
         raise SystemExit(1) from problem
 
 
@@ -102,7 +102,7 @@ def _find_others(rank: int, size: int, timeout: float) -> Any:
     agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     try:
-        stores: Any = dist  # torch says nothing of their types
+        stores: Any = dist  # torch gives no types for them
         server = rank == 0 and not agent
         tcp = stores.TCPStore(address, port, size, is_master=server, timeout=limit, wait_for_workers=False)
         store = stores.PrefixStore(f"lpm/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", tcp)
@@ -117,7 +117,7 @@ def _find_others(rank: int, size: int, timeout: float) -> Any:
         lost = error if isinstance(error, WorkerLost) else WorkerLost(text)
         if rank == 0:
             raise lost from error.__cause__ or error
-        print(f"process {rank}: {lost}", file=sys.stderr)  # the first one may be the one that is missing
+        print(f"process {rank}: {lost}", file=sys.stderr)  # rank 0 may be the one that is missing
         raise SystemExit(1) from error
 
 
@@ -140,15 +140,15 @@ def _listed(ranks: list[int]) -> str:
 
 
 def _reason(store: Any) -> str | None:
-    """Why another process left, if it could still say so."""
+    """Why another process left, if it left a reason."""
     with suppress(Exception):
         store.wait([_FAILED], timedelta(seconds=1))
         return str(store.get(_FAILED).decode())
     return None
 
 
-def _part(store: Any, rank: int, problem: BaseException) -> None:
-    """Leave the reason for the first process, close the connections so that it looks, and let it speak."""
+def _leave(store: Any, rank: int, problem: BaseException) -> None:
+    """Leave the reason for rank 0, close the connections so that it looks, and let it print the reason."""
     try:
         # a loss is another's to explain; who waits in vain may be the first to know
         if not isinstance(problem, WorkerLost) or SILENT in str(problem):
@@ -156,20 +156,20 @@ def _part(store: Any, rank: int, problem: BaseException) -> None:
             store.set(_FAILED, f"process {rank} on {this_machine()} stopped: {text}")
         dist.destroy_process_group()
     except RuntimeError:
-        pass  # the store is gone with the first process
-    if not _wait_until_said(store) and isinstance(problem, WorkerLost):
+        pass  # the store is gone with rank 0
+    if not _wait_until_reported(store) and isinstance(problem, WorkerLost):
         print(f"process {rank}: {problem}; process 0 is gone too", file=sys.stderr)
 
 
-def _wait_until_said(store: Any) -> bool:
-    """Whether the first process has said its last words."""
+def _wait_until_reported(store: Any) -> bool:
+    """Whether rank 0 has printed why."""
     try:
-        store.wait([_SAID], timedelta(seconds=PARTING_SECONDS))
+        store.wait([_REPORTED], timedelta(seconds=PARTING_SECONDS))
     except RuntimeError:
         return False
     return True
 
 
-def _say_said(store: Any) -> None:
+def _mark_reported(store: Any) -> None:
     with suppress(Exception):
-        store.set(_SAID, "yes")
+        store.set(_REPORTED, "yes")

@@ -15,11 +15,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from lpm.files import expect_own, read_json, read_regular, remove_unfinished, replacing, write_atomic
-from lpm.lock import exclusive
 from lpm.runs.config import PRESETS, RunConfig
 from lpm.runs.machine import machine
-from lpm.state_file import write
+from lpm.storage.files import expect_own, read_json, read_regular, remove_unfinished, replacing, write_atomic
+from lpm.storage.lock import exclusive
+from lpm.storage.state_file import write
 
 MOVABLE = tuple(f"{algo}.{name}" for algo in PRESETS for name in ("num_envs", "rollout_steps"))
 """Settings that may change when a run goes on, where the bonus allows it."""

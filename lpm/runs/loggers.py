@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 from uuid import uuid4
 
-from lpm.files import read_regular, write_atomic
-from lpm.versions import pip_install
+from lpm.storage.files import read_regular, write_atomic
+from lpm.utils.versions import pip_install
 
 Service = Literal["none", "wandb", "mlflow"]
 

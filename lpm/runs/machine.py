@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 import lpm
-from lpm.versions import versions
+from lpm.utils.versions import versions
 
 PACKAGES = ("torch", "numpy", "gymnasium", "numba", "ale-py", "minigrid")
 

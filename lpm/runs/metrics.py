@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lpm.files import parse_json, read_regular
+from lpm.storage.files import parse_json, read_regular
 
 MAX_METRICS = 2**30
 """Bytes of metrics.jsonl that are read at most."""

@@ -7,12 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lpm.core.group import ALONE, Processes
+from lpm.core.group import ALONE, Group
 from lpm.runs.build import shard
 from lpm.runs.config import RunConfig
 from lpm.runs.distributed import TIMEOUT_SECONDS, check_versions
 from lpm.runs.train import TrainOptions, train
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 
 def train_on_ray(
@@ -28,7 +28,7 @@ def train_on_ray(
 ) -> Any:
     """Train with so many workers and write the run folder; Ray's own result, or its error, which quotes the worker's.
 
-    `out` must be reachable from the node of the first worker, which alone writes there; to resume on other nodes it
+    `out` must be reachable from the node of rank 0, which alone writes there; to resume on other nodes it
     must be on shared storage. Each worker has a CPU, and a GPU if asked for. `storage` is where Ray keeps its own
     files. Connect to a cluster with `ray.init` before; otherwise Ray starts on this machine. Workers for which it finds
     no room within `timeout`, in rounds of a minute, are an error.
@@ -68,7 +68,7 @@ def _work(settings: dict[str, Any]) -> None:
     """What each worker does, in the process group that Ray made."""
     from ray import train as ray_train
 
-    group = ALONE if ray_train.get_context().get_world_size() == 1 else Processes()
+    group = ALONE if ray_train.get_context().get_world_size() == 1 else Group.of_torch()
     check_versions(group)
     train(
         RunConfig.from_dict(settings["config"]),

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from lpm.agents import Agent, NonFiniteError
-from lpm.core.group import ALONE, Group, WorkerLost
+from lpm.core.group import ALONE, Group, WorkerLost, using
 from lpm.runs.build import build
 from lpm.runs.checkpoint import CheckpointError, check_progress, checkpoints, load_checkpoint, save_checkpoint
 from lpm.runs.config import RunConfig
@@ -25,8 +25,8 @@ from lpm.runs.distributed import expect_same
 from lpm.runs.folder import RunFolder
 from lpm.runs.loggers import Logger, Service, open_loggers
 from lpm.runs.metrics import Averages, MetricsFile, numbers
-from lpm.state_file import differing_versions
-from lpm.state_tree import check_like
+from lpm.storage.state_file import differing_versions
+from lpm.storage.state_tree import check_like
 
 MODELS_BEFORE_FAILURE = "models-before-failure.safetensors"
 
@@ -92,9 +92,9 @@ def train(
     if group.rank:
         return _follow(config, resume, group)
     folder = RunFolder.open(out, config, extend=options.extend) if resume else RunFolder.unused(out)
-    with _threads(config.threads):
+    with _threads(config.threads), using(group):
         with _enough_memory():
-            agent = build(config, group)
+            agent = build(config)
         try:
             # only now: a config that cannot be built leaves no folder behind, and processes of environments, which
             # outlive a killed one for a moment, do not inherit the lock
@@ -116,8 +116,8 @@ def train(
 
 def _follow(config: RunConfig, resume: bool, group: Group) -> Outcome:
     """The same training in all processes but the first: what `_Run` does, without folder and words."""
-    with _threads(config.threads):
-        agent = build(config, group)
+    with _threads(config.threads), using(group):
+        agent = build(config)
         start = monotonic()
         try:
             if resume and group.any(False)[0]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from lpm.files import parse_json, read_regular
+from lpm.storage.files import parse_json, read_regular
 from lpm.suite.axes import Cell, Runs, counted, measure
 from lpm.suite.card import FORMAT, Card
 from lpm.suite.jobs import METRICS

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from lpm.files import parse_json, read_regular, write_atomic
-from lpm.lock import exclusive
+from lpm.storage.files import parse_json, read_regular, write_atomic
+from lpm.storage.lock import exclusive
 
 RESULT_FORMAT = 1
 """Of result files; a file with another number is refused."""

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lpm.sweeps.job import Events, Function, Job, attempt, keep_freed_memory, one_thread
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 POLL_SECONDS = 0.5
 STORE_BYTES = 200_000_000

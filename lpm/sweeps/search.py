@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lpm.files import parse_json, read_regular
-from lpm.lock import exclusive
+from lpm.storage.files import parse_json, read_regular
+from lpm.storage.lock import exclusive
 from lpm.sweeps.fields import Field
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 STUDY = "study.log"
 

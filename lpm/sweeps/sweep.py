@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from lpm.lock import exclusive
+from lpm.storage.lock import exclusive
 from lpm.sweeps.job import Function, Job, Result, clean, finish, load_result
 from lpm.sweeps.local_workers import WorkerPool, run_local
 from lpm.sweeps.progress import Bar, WorkDone

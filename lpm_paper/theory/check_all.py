@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lpm.files import write_atomic
+from lpm.storage.files import write_atomic
 from lpm_paper.theory import checks_algorithm as algorithm
 from lpm_paper.theory import checks_theorems as theorems
 from lpm_paper.theory import theory_figures as figures

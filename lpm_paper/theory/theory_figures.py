@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lpm.files import write_atomic
+from lpm.storage.files import write_atomic
 from lpm_paper.theory import limits, noise
 from lpm_paper.theory.exact_bonuses import exact_factories
 from lpm_paper.theory.stream import ONE_DIM, TARGETS, Correlation, run_stream

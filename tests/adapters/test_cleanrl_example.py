@@ -49,8 +49,11 @@ def envs(mode: AutoresetMode = AutoresetMode.SAME_STEP, **settings: Any) -> Any:
     return SyncVectorEnv([lambda r=r: Tracing(r, **settings) for r in range(ROWS)], autoreset_mode=mode)
 
 
-def parameters(args: Any, bonus: lpm.IntrinsicReward | None, **settings: Any) -> torch.Tensor:
-    agent = example.train(args, envs(**settings), bonus)
+def parameters(args: Any, bonus: lpm.IntrinsicReward | None, mixer: Any = None, **settings: Any) -> torch.Tensor:
+    made = envs(**settings)
+    if bonus is not None:
+        made = lpm.Intrinsic(made, bonus, None if mixer else args.weight, mixer=mixer)
+    agent = example.train(args, made)
     return torch.cat([parameter.detach().flatten() for parameter in agent.parameters()])
 
 
@@ -60,7 +63,7 @@ def rnd() -> lpm.IntrinsicReward:
 
 def test_the_successor_at_an_end_is_the_terminal_observation() -> None:
     bonus = Cloning(SPACES, num_envs=ROWS)
-    example.train(ARGS, envs(), bonus)
+    example.train(ARGS, lpm.Intrinsic(envs(), bonus))
     assert len(bonus.seen) == bonus.updates == 3
     assert all(bool(block.valid.all()) for block in bonus.seen)
     assert sum(assert_true_successors(block) for block in bonus.seen) == sum(33 // length for length in LENGTHS)
@@ -73,12 +76,16 @@ def test_weight_0_is_no_bonus_and_weight_1_is_not() -> None:
     assert not torch.equal(bare, parameters(ARGS, rnd()))
 
 
-def test_a_known_bonus_is_an_environment_that_pays_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = example.MixerConfig
-    monkeypatch.setattr(example, "MixerConfig", lambda **fields: plain(**fields, scale="none"))
-    by_env, by_us = parameters(ARGS, None, pays=True), parameters(ARGS, Paying(SPACES, num_envs=ROWS))
+def test_a_known_bonus_is_an_environment_that_pays_it() -> None:
+    plain = lpm.MixerConfig(weight=1.0, scale="none")
+    by_env, by_us = parameters(ARGS, None, pays=True), parameters(ARGS, Paying(SPACES, num_envs=ROWS), plain)
     assert torch.equal(by_env, by_us)
     assert not torch.equal(by_env, parameters(ARGS, None))
+
+
+def test_a_bonus_changes_at_most_five_lines() -> None:
+    assert sum(line.rstrip().endswith("# lpm") for line in PATH.read_text().splitlines()) <= 5
+    assert example.Args().weight is None
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
@@ -92,35 +99,10 @@ def test_continuous_actions_are_refused() -> None:
         example.train(ARGS, envs(continuous=True))
 
 
-def test_the_bonus_and_mixer_of_a_loop_continue_from_their_state() -> None:
-    recorded = Cloning(SPACES, num_envs=ROWS)
-    example.train(ARGS, envs(), recorded)
-
-    def run(bonus: Any, mixer: Any, blocks: list[Any]) -> list[Any]:
-        rewards = []
-        for block in blocks:
-            raw = bonus.step(block)
-            rewards.append(mixer.mix(block.reward.numpy(), raw.numpy(), block.valid.numpy(), 0.0).total)
-            bonus.update()
-        return rewards
-
-    def fresh() -> tuple[Any, Any]:
-        return rnd(), example.RewardMixer(example.MixerConfig(), ROWS)
-
-    whole = run(*fresh(), recorded.seen)
-    bonus, mixer = fresh()
-    run(bonus, mixer, recorded.seen[:2])
-    saved = copy.deepcopy((bonus.state_dict(), mixer.state_dict()))
-    bonus, mixer = fresh()
-    bonus.load_state_dict(saved[0])
-    mixer.load_state_dict(saved[1])
-    assert np.array_equal(run(bonus, mixer, recorded.seen[2:])[0], whole[2])
-
-
 def test_the_command_runs() -> None:
     flags = ["--env-id", "CartPole-v1", "--steps", "64", "--num-envs", "2", "--num-steps", "16"]
     done = subprocess.run(
         [sys.executable, "-W", "error", str(PATH), *flags], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "reached after 64 steps with a bonus: " in done.stdout
+    assert "reached after 64 steps with bonus lgn: " in done.stdout

@@ -14,7 +14,8 @@ from gymnasium.spaces import Box, Discrete
 from hostile import ATTACKS, attacks
 
 import lpm
-from lpm import Spaces, state_file
+from lpm import Spaces
+from lpm.storage import state_file
 
 ROWS = 3
 SPACES = Spaces(Box(-1, 1, (3,)), Discrete(2))

@@ -43,7 +43,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec  # noqa: E402
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode  # noqa: E402
 
 from lpm.adapters.rllib import IntrinsicConnector, IntrinsicPPOLearner, NoteEpisodes, add_intrinsic  # noqa: E402
-from lpm.versions import pip_install  # noqa: E402
+from lpm.utils.versions import pip_install  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*rllib-single-agent-env"),
@@ -187,8 +187,8 @@ def test_a_bonus_that_needs_the_policy_gets_it() -> None:
 def test_weight_0_is_no_adapter_and_weight_1_is_not() -> None:
     bare = parameters(config())
     assert gap(bare, parameters(config())) == 0.0
-    assert gap(bare, parameters(add_intrinsic(config(), "rnd", mixer=MixerConfig(weight=0.0)))) == 0.0
-    assert gap(bare, parameters(add_intrinsic(config(), "rnd", mixer=MixerConfig(weight=1.0)))) > 1e-6
+    assert gap(bare, parameters(add_intrinsic(config(), "rnd", 0.0))) == 0.0
+    assert gap(bare, parameters(add_intrinsic(config(), "rnd", 1.0))) > 1e-6
 
 
 def test_ppo_with_a_known_bonus_is_ppo_on_an_environment_that_pays_it() -> None:
@@ -202,7 +202,7 @@ def test_task_return_and_bonus_are_reported_apart() -> None:
     algorithm, result = trained(add_intrinsic(config(), "constant", mixer=MixerConfig(weight=1000.0, scale="none")), 2)
     learner = result["learners"]["default_policy"]
     assert learner["intrinsic_raw_mean"] == 1.0
-    assert learner["intrinsic_mixed_mean"] == learner["intrinsic_weight"] == 1000.0
+    assert learner["intrinsic_mixed_mean"] == 1000.0
     assert abs(result["env_runners"]["episode_return_mean"]) < 100.0
     assert abs(plain["env_runners"]["episode_return_mean"]) < 100.0
     algorithm.stop()
@@ -259,8 +259,7 @@ def test_appended_steps_are_paid_nothing_and_cut_chunks_do_not_end() -> None:
 
 @pytest.mark.parametrize("name", ["lpm", "ngu", "lgn"])
 def test_save_load_continue_is_as_if_uninterrupted(name: str, tmp_path: Path) -> None:
-    mixer = MixerConfig(schedule="linear", clip=3.0)
-    algorithm, _ = trained(add_intrinsic(config(), name, mixer, total_steps=1000, seed=5))
+    algorithm, _ = trained(add_intrinsic(config(), name, mixer=MixerConfig(clip=3.0), seed=5))
     saved = algorithm.save_to_path(str(tmp_path / "checkpoint"))
     restored = Algorithm.from_checkpoint(saved)
     connectors = intrinsic(algorithm), intrinsic(restored)
@@ -371,11 +370,11 @@ class OtherLearner(PPOTorchLearner):
             "expected one agent",
         ),
         (lambda: add_intrinsic(config(), "rdn"), "unknown bonus 'rdn'; did you mean rnd"),
-        (lambda: add_intrinsic(config(), "rnd", mixer=MixerConfig(heads=2)), "use value_heads of lpm.agents.PPO"),
         (
-            lambda: add_intrinsic(config(), "rnd", mixer=MixerConfig(schedule="cosine")),
-            "total_steps: expected an integer",
+            lambda: add_intrinsic(config(), "rnd", RAW),
+            "weight: expected a number, got a MixerConfig; pass it as mixer=",
         ),
+        (lambda: add_intrinsic(config(), "rnd", -1.0), "MixerConfig.weight: expected a finite number of at least 0"),
         (lambda: config().learners(learner_class=IntrinsicPPOLearner).build_algo(), r"use add_intrinsic\(config\)"),
     ],
 )
@@ -420,8 +419,17 @@ def test_the_example_runs_and_says_what_it_reached(capsys: pytest.CaptureFixture
     example = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = example
     spec.loader.exec_module(example)
-    paid = example.train(example.Args(env_id="CartPole-v1", steps=64, num_envs=2, num_steps=16, bonus="lpm"))
-    assert paid["intrinsic_weight"] == 0.5
-    assert "intrinsic_dynamics_loss" in paid
+    metrics = example.train(example.Args(env_id="CartPole-v1", steps=64, num_envs=2, num_steps=16, bonus="lpm"))
+    assert metrics["intrinsic_task_scale"] > 0
+    assert "intrinsic_dynamics_loss" in metrics
     last = capsys.readouterr().out.splitlines()[-1]
     assert re.fullmatch(r"reached after 64 steps: task return [\d.]+, bonus -?[\d.]+ a step", last)
+
+
+def test_the_page_runs() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "adapters" / "rllib.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(code.replace("4000", "128"), "rllib.md", "exec"), names)
+    assert names["result"]["learners"]["default_policy"]["intrinsic_share"] >= 0
+    names["algorithm"].stop()

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lpm import MixerConfig
-
 ray = pytest.importorskip("ray")
 pytest.importorskip("ray.rllib")
 from ray.rllib.algorithms.ppo import PPOConfig  # noqa: E402
@@ -51,7 +49,7 @@ def looking() -> Any:
         bonus = connector.bonus
         return {
             "parameters": [parameter.detach().numpy().copy() for parameter in bonus.parameters()],
-            "mixer": connector.mixer.state_dict()["moments"].numpy().copy(),
+            "scales": [connector.mixer.task_scale.value, connector.mixer.bonus_scale.value],
             "steps": connector.steps,
             "pushed": int(bonus.experience.buffer.pushed),
             "here": int(bonus.experience.buffer.here),
@@ -62,12 +60,13 @@ def looking() -> Any:
 
 @pytest.mark.parametrize("bonus", ["lpm", "rnd"])
 def test_remote_runners_and_two_learners_train_one_bonus_to_an_end(bonus: str) -> None:
-    algorithm = add_intrinsic(config(), bonus, mixer=MixerConfig(weight=0.1), seed=1).build_algo()
+    algorithm = add_intrinsic(config(), bonus, 0.1, seed=1).build_algo()
     results = [algorithm.train() for _ in range(4)]
     first, second = (result.get() for result in algorithm.learner_group.foreach_learner(looking()))
     for a, b in zip(first["parameters"], second["parameters"], strict=True):
         assert np.array_equal(a, b)
-    assert np.array_equal(first["mixer"], second["mixer"])
+    assert first["scales"] == second["scales"]
+    assert 1.0 not in first["scales"]
     assert first["steps"] == second["steps"] == first["pushed"] == first["here"] + second["here"] >= 4 * 400
     assert min(first["here"], second["here"]) > 0
     learner = results[-1]["learners"]["default_policy"]

@@ -83,16 +83,17 @@ def test_samples_are_scored_with_the_bonus_as_it_is_now() -> None:
     assert torch.allclose(samples(buffer, None).rewards, before + 2.0)
 
 
-def test_the_bonus_is_divided_by_its_running_scale_and_follows_its_schedule() -> None:
+def test_the_bonus_is_divided_by_its_scale_and_brought_to_that_of_the_task() -> None:
     model = off_policy("DQN", envs())
-    mixer = MixerConfig(weight=2.0, schedule="linear", final_weight=0.0, extrinsic_weight=0.0)
-    buffer = IntrinsicReplayBuffer.attach(model, bonus_for(model), mixer)
+    buffer = IntrinsicReplayBuffer.attach(
+        model, bonus_for(model), mixer=MixerConfig(1.5, scale="task", extrinsic_weight=0.0)
+    )
     learn(model)
-    model.num_timesteps = model._total_timesteps // 4
     raw, mixed = samples(buffer.inner, None), samples(buffer, None)
     step = raw.next_observations[:, 2].long().numpy()
-    expected = 1.5 * PAY[step, raw.actions.flatten().numpy()] / buffer.mixer.std
-    assert buffer.mixer.std != 1.0
+    scale = buffer.mixer.task_scale.value / buffer.mixer.bonus_scale.value
+    expected = 1.5 * PAY[step, raw.actions.flatten().numpy()] * scale
+    assert 1.0 not in (buffer.mixer.task_scale.value, buffer.mixer.bonus_scale.value)
     assert np.allclose(mixed.rewards.numpy().ravel(), expected, rtol=1e-2)
 
 
@@ -155,7 +156,7 @@ def test_weight_one_changes_the_policy_and_weight_zero_does_not(name: str, bonus
         model = off_policy(name, environment(name))
         if weight is not None:
             made = make_bonus(bonus, model, rollout_steps=16, warmup=16)
-            IntrinsicReplayBuffer.attach(model, made, mixer=MixerConfig(weight=weight))
+            IntrinsicReplayBuffer.attach(model, made, weight)
         learn(model)
         trained[weight] = parameters(model)
     assert same(trained[None], trained[0.0])
@@ -199,6 +200,29 @@ def test_transitions_put_in_by_hand_before_learning_are_observed() -> None:
     for _ in range(4):
         buffer.add(obs, obs, np.zeros(ROWS, np.int64), np.ones(ROWS), np.zeros(ROWS, bool), [{}] * ROWS)
     assert (bonus.updates, buffer.inner.size()) == (2, 4)
+
+
+def test_lgn_takes_its_form_for_replayed_transitions_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    model = off_policy("SAC", environment("SAC"))
+    with caplog.at_level("WARNING", "lpm"):
+        buffer = IntrinsicReplayBuffer.attach(model, "lgn", rollout_steps=16, warmup=16, seed=3)
+    assert [record.getMessage() for record in caplog.records if "lgn_lifelong" in record.getMessage()]
+    assert not buffer.bonus.episodic
+    assert buffer.mixer.config == MixerConfig(scale="task")
+    same_form = make_bonus("lgn_lifelong", model, rollout_steps=16, warmup=16, seed=3)
+    assert type(buffer.bonus) is type(same_form)
+    assert buffer.update_every == 16
+    learn(model)
+    assert buffer.updates == 3
+
+
+@pytest.mark.parametrize("name", ["SAC", "DQN"])
+def test_under_vecnormalize_both_returns_are_in_one_unit(name: str) -> None:
+    model = off_policy(name, VecNormalize(environment(name)))
+    buffer = IntrinsicReplayBuffer.attach(model, bonus_for(model, Constant), 0.0)
+    learn(model)
+    returns = buffer.returns.means()
+    assert returns["task_return"] == pytest.approx(returns["shaped_return"], rel=1e-6)
 
 
 # ---- bad input --------------------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ def test_weight_one_changes_the_policy_and_weight_zero_does_not(name: str, bonus
     for weight in (None, 0.0, 1.0):
         model = on_policy(name, envs())
         made = make_bonus(bonus, model, warmup=16)  # it pays within these few rollouts
-        callback = None if weight is None else IntrinsicCallback(made, mixer=MixerConfig(weight=weight))
+        callback = None if weight is None else IntrinsicCallback(made, weight)
         learn(model, *([] if callback is None else [callback]), rollouts=3)
         trained[weight] = parameters(model)
     assert same(trained[None], trained[0.0])
@@ -201,6 +201,36 @@ def test_an_episode_that_a_new_call_of_learn_breaks_off_is_in_no_return() -> Non
     assert set(np.round(shaped - task)) == {3, 4, 5}
 
 
+def test_under_vecnormalize_both_returns_are_in_one_unit() -> None:
+    """Task's return and shaped return are compared: at weight 0 they are the same number."""
+    model = on_policy("PPO", VecNormalize(envs()))
+    dumps, callback = keep_log(model), IntrinsicCallback(bonus_for(model, Constant), 0.0)
+    learn(model, callback, rollouts=4)
+    returns = callback.returns.means()
+    assert returns["task_return"] == pytest.approx(returns["shaped_return"], rel=1e-6)
+    assert dumps[-1]["intrinsic/task_return"] == returns["task_return"]
+
+
+def test_a_name_is_all_it_needs() -> None:
+    alone, named, made = (on_policy("PPO", envs()) for _ in range(3))
+    callback = IntrinsicCallback("lgn", warmup=16)
+    learn(alone, rollouts=3)
+    learn(named, callback, rollouts=3)
+    learn(made, IntrinsicCallback(make_bonus("lgn", made, warmup=16)), rollouts=3)
+    assert callback.mixer.config == MixerConfig(scale="task")
+    assert (callback.bonus.num_envs, callback.bonus.rollout_steps) == (ROWS, STEPS)
+    assert same(parameters(named), parameters(made))
+    assert not same(parameters(named), parameters(alone))
+
+
+def test_scales_and_share_are_logged() -> None:
+    model = on_policy("PPO", envs())
+    dumps = keep_log(model)
+    learn(model, IntrinsicCallback("rnd"))
+    assert {f"intrinsic/{name}" for name in ("task_scale", "bonus_scale", "share", "bonus_mean")} <= dumps[-1].keys()
+    assert 0 < dumps[-1]["intrinsic/share"] < 1
+
+
 def test_monitor_keeps_the_true_return() -> None:
     model = on_policy("PPO", VecMonitor(envs()))
     callback = IntrinsicCallback(bonus_for(model, Constant), mixer=MixerConfig(weight=100.0, scale="none"))
@@ -224,6 +254,9 @@ def test_an_off_policy_algorithm_is_told_what_to_use() -> None:
     ("settings", "message"),
     [
         ({"mixer": {"weight": 1.0}}, "expected an lpm.MixerConfig, got dict"),
+        ({"weight": 0.5, "mixer": PLAIN}, "weight: expected it in the MixerConfig"),
+        ({"weight": PLAIN}, "weight: expected a number, got a MixerConfig; pass it as mixer="),
+        ({"weight": -1.0}, "MixerConfig.weight: expected a finite number of at least 0, got -1.0"),
         ({"update_every": 0}, "update_every: expected an integer of at least 1, got 0"),
     ],
 )
@@ -231,6 +264,12 @@ def test_settings_that_cannot_be_followed_are_refused(settings: Any, message: st
     model = on_policy("PPO", envs())
     with pytest.raises(ValueError, match=message):
         IntrinsicCallback(make_bonus("none", model), **settings)
+
+
+def test_settings_of_a_bonus_that_is_made_already_are_refused() -> None:
+    model = on_policy("PPO", envs())
+    with pytest.raises(ValueError, match=r"settings \['beta'\] are for a bonus given by its name"):
+        learn(model, IntrinsicCallback(make_bonus("rnd", model), beta=2))
 
 
 def test_a_bonus_of_another_model_is_refused() -> None:
@@ -241,8 +280,8 @@ def test_a_bonus_of_another_model_is_refused() -> None:
         learn(model, IntrinsicCallback(make_bonus("rnd", model, num_envs=2)))
     with pytest.raises(ValueError, match="needs the policy's parameters"):
         learn(model, IntrinsicCallback(make_bonus("eme", model)))
-    with pytest.raises(ValueError, match=r"expected an lpm\.IntrinsicReward"):
-        IntrinsicCallback("lpm")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"expected a name, .* or an lpm\.IntrinsicReward; got None"):
+        learn(model, IntrinsicCallback(None))  # type: ignore[arg-type]
 
 
 def test_dict_and_discrete_observations_are_refused_with_what_to_do() -> None:

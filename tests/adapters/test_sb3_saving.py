@@ -20,7 +20,7 @@ from lpm.adapters.sb3 import (
     make_bonus,
     save,
 )
-from lpm.state_file import save_state
+from lpm.storage.state_file import save_state
 
 MIXER = MixerConfig(weight=0.3)
 
@@ -89,6 +89,13 @@ def test_save_load_and_go_on_equals_going_on_off_policy(tmp_path: Path) -> None:
     assert same(parameters(model), parameters(loaded))
 
 
+def test_a_bonus_by_name_is_saved_before_and_read_after_it_was_made(tmp_path: Path) -> None:
+    model, first, second = on_policy("PPO", envs()), IntrinsicCallback("rnd", seed=1), IntrinsicCallback("rnd", seed=2)
+    save(model, first, tmp_path / "run")
+    load_bonus(model, second, tmp_path / "run")
+    assert equal(first.state_dict(), second.state_dict())
+
+
 def test_files_that_do_not_belong_are_refused(tmp_path: Path) -> None:
     model = on_policy("PPO", envs())
     intrinsic = intrinsic_of(model)
@@ -100,7 +107,7 @@ def test_files_that_do_not_belong_are_refused(tmp_path: Path) -> None:
         load_bonus(model, IntrinsicCallback(make_bonus("rnd", model)), path)
     with pytest.raises(ValueError, match="does not fit this LPM"):
         load_bonus(model, IntrinsicCallback(make_bonus("lpm", model, dynamics_hidden=(8,))), path)
-    with pytest.raises(ValueError, match="does not fit this LPM: expected a state of 2 environments, got 3"):
+    with pytest.raises(ValueError, match="expected one built with num_envs=3, got num_envs=2"):
         load_bonus(model, IntrinsicCallback(make_bonus("lpm", model, num_envs=2)), path)
     model.num_timesteps = 7
     with pytest.raises(ValueError, match="expected num_timesteps 7, as the model, got 0"):

@@ -37,7 +37,7 @@ with warnings.catch_warnings():
 
 from lpm.adapters._torchrl_specs import _space, plain_action
 from lpm.adapters.torchrl import IntrinsicLoss, IntrinsicTransform, spaces_of
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning:torchrl")
 
@@ -211,7 +211,7 @@ def test_weight_0_is_no_adapter_and_weight_1_is_not() -> None:
     assert gap(bare, ppo(envs(), None)) == 0.0
     for weight, same in ((0.0, True), (1.0, False)):
         bonus = lpm.make("rnd", SPACES, num_envs=ROWS, rollout_steps=12)
-        trained = ppo(envs(), IntrinsicTransform(bonus, mixer=MixerConfig(weight=weight)))
+        trained = ppo(envs(), IntrinsicTransform(bonus, weight))
         assert (gap(bare, trained) == 0.0) is same
 
 
@@ -227,11 +227,10 @@ def test_ppo_with_a_known_bonus_is_ppo_on_an_environment_that_pays_it() -> None:
 def test_save_load_continue_is_as_if_uninterrupted(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     batches = collect(envs(), steps=16, batches=5)
-    mixer = MixerConfig(schedule="linear", clip=3.0)
 
     def fresh() -> tuple[IntrinsicTransform, IntrinsicLoss]:
         bonus = lpm.make(name, SPACES, num_envs=ROWS, rollout_steps=16, seed=4)
-        transform = IntrinsicTransform(bonus, mixer, total_steps=5 * 16 * ROWS)
+        transform = IntrinsicTransform(bonus, mixer=MixerConfig(clip=3.0))
         return transform, IntrinsicLoss(transform)
 
     def run(transform: IntrinsicTransform, learn: IntrinsicLoss, some: list[Any]) -> list[torch.Tensor]:
@@ -317,6 +316,26 @@ def test_a_bonus_that_needs_the_policy_reads_what_the_actor_wrote() -> None:
     assert torch.isfinite(batch["next", "intrinsic_reward"]).all()
 
 
+def test_by_name_it_takes_spaces_and_sizes_from_the_environment() -> None:
+    env = envs()
+    transform = IntrinsicTransform.of(env, "rnd", rollout_steps=12, seed=4)
+    assert (transform.bonus.num_envs, transform.bonus.rollout_steps) == (ROWS, 12)
+    assert transform.mixer.config == MixerConfig(scale="task")
+    (batch,) = collect(env, steps=12, postproc=transform)
+    learnt = IntrinsicLoss(transform)(batch)
+    assert {"intrinsic_task_scale", "intrinsic_bonus_scale", "intrinsic_share"} <= set(learnt.keys())
+
+
+def test_the_page_runs() -> None:
+    """docs/adapters/torchrl.md, with the environment and the networks of these tests."""
+    text = (Path(__file__).parents[2] / "docs" / "adapters" / "torchrl.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    policy, advantage, *_ = parts()
+    names: dict[str, Any] = {"env": envs(), "policy": policy, "advantage": advantage}
+    exec(compile(code.replace("1024", "36").replace("100_000", "72").replace("128", "12"), "torchrl.md", "exec"), names)
+    assert names["transform"].steps == names["transform"].learnt == 72
+
+
 # ---- what is refused --------------------------------------------------------------------------------------
 def a_transform(**settings: Any) -> IntrinsicTransform:
     return IntrinsicTransform(Paying(SPACES, num_envs=ROWS), mixer=RAW, **settings)
@@ -361,12 +380,8 @@ def test_split_trajectories_are_refused() -> None:
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda: IntrinsicTransform(Paying(SPACES), mixer=MixerConfig(heads=2)), "use value_heads of lpm.agents.PPO"),
-        (
-            lambda: IntrinsicTransform(Paying(SPACES), mixer=MixerConfig(schedule="linear")),
-            "total_steps: expected an integer",
-        ),
-        (lambda: IntrinsicTransform("rnd"), "expected an lpm.IntrinsicReward, see lpm.make; got str"),
+        (lambda: IntrinsicTransform("rnd"), r"expected an lpm.IntrinsicReward, got 'rnd'; by name: .*\.of\(env\)"),
+        (lambda: IntrinsicTransform(Paying(SPACES), RAW), "weight: expected a number, got a MixerConfig"),
         (lambda: IntrinsicTransform(Paying(SPACES), in_keys=["observation"]), "expected two keys"),
         (lambda: IntrinsicTransform(Paying(SPACES), out_keys="intrinsic_reward"), "expected two keys"),
         (lambda: IntrinsicLoss(Paying(SPACES)), "expected an IntrinsicTransform, got Paying"),

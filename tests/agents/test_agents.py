@@ -19,7 +19,7 @@ from lpm.agents import A2C, PPO, A2CConfig, Agent, MixerConfig, NetworkConfig, N
 from lpm.agents.ppo import PRESETS as PPO_PRESETS
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.spaces import Spaces
-from lpm.state_file import to_bytes
+from lpm.storage.state_file import to_bytes
 
 ENVS, STEPS = 4, 16
 ALGORITHMS = ["ppo", "a2c"]

@@ -23,15 +23,15 @@ def column(*cells: int) -> np.ndarray:
 
 def test_entering_a_cell_is_paid_by_how_often_it_was_entered() -> None:
     counts = CellCounts(1, 3)
-    paid = counts.pay(column(0, 1, 0, 1), YES, NO)[:, 0]
+    paid = counts.reward(column(0, 1, 0, 1), YES, NO)[:, 0]
     np.testing.assert_allclose(paid, [1, 1, 2**-0.5, 2**-0.5], rtol=1e-6)
 
 
 def test_staying_filler_and_unknown_places_are_not_paid() -> None:
     counts = CellCounts(1, 3)
-    assert counts.pay(column(2, 2, 2, 2), YES, NO)[:, 0].tolist() == [1, 0, 0, 0]
-    assert counts.pay(column(-1, 1, 1, 1), NO, NO).sum() == 0
-    assert counts.pay(column(-1, -1, -1, -1), YES, NO).sum() == 0
+    assert counts.reward(column(2, 2, 2, 2), YES, NO)[:, 0].tolist() == [1, 0, 0, 0]
+    assert counts.reward(column(-1, 1, 1, 1), NO, NO).sum() == 0
+    assert counts.reward(column(-1, -1, -1, -1), YES, NO).sum() == 0
 
 
 def rooms_agent(**settings: object) -> PPO:

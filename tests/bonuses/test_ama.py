@@ -97,7 +97,7 @@ def test_mnist_variant_has_the_published_layers() -> None:
         "mean_head.weight": (784, 1568),
         "variance_head.weight": (784, 784),
     }
-    assert bonus._optimizers["dynamics"].param_groups[0]["lr"] == 1e-4
+    assert bonus.optimizer("dynamics").param_groups[0]["lr"] == 1e-4
     pixels = torch.rand(1, 32, 784, generator=torch.Generator().manual_seed(0))
     batch = Transitions.build(pixels, torch.zeros(1, 32, dtype=torch.int64), pixels)
     # untrained: mean and log-variance near 0, so the reward is near MSE − 1

@@ -57,7 +57,7 @@ def test_mnist_variant_has_the_published_layers_and_steps_once_per_batch() -> No
     batch = Transitions.build(pixels, torch.zeros(1, 32, dtype=torch.int64), pixels)
     assert bonus.step(batch).min() > 0
     bonus.update()
-    (steps,) = {int(s["step"]) for s in bonus._optimizers["dynamics"].state.values()}
+    (steps,) = {int(s["step"]) for s in bonus.optimizer("dynamics").state.values()}
     assert steps == 1
 
 

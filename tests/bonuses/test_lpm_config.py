@@ -9,7 +9,7 @@ from gymnasium.spaces import Box, Discrete
 
 from lpm import Spaces, Transitions, make
 from lpm.bonuses.lpm import LPM, LPMConfig
-from lpm.bonuses.lpm_release import LPMRelease
+from lpm_paper.lpm_release import LPMRelease
 
 VECTOR = Spaces(Box(-np.inf, np.inf, (4,)), Discrete(2))
 IMAGE = Spaces(Box(0, 255, (3, 36, 36), np.uint8), Discrete(2))

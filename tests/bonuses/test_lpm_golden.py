@@ -9,9 +9,9 @@ from gymnasium.spaces import Box, Discrete
 from scipy.special import polygamma, psi
 
 from lpm import Spaces, Transitions, make
-from lpm.bonuses import lpm_release
 from lpm.bonuses._progress import log_error
 from lpm.bonuses.lpm import LPM, reward
+from lpm_paper import lpm_release
 
 
 def vector_spaces(dim: int) -> Spaces:

@@ -8,8 +8,8 @@ import dataclasses
 import pytest
 
 from lpm.bonuses.lpm import LPM, LPMConfig
-from lpm.bonuses.lpm_release import LPMRelease
 from lpm.core.registry import configure
+from lpm_paper.lpm_release import LPMRelease
 
 VARIANTS = {**LPM.variants, **LPMRelease.variants}
 

@@ -366,11 +366,6 @@ def test_a_block_without_a_time_axis_is_told_what_to_do() -> None:
     assert one.shape == (1, 8)
 
 
-def test_the_mixer_and_the_block_are_at_hand() -> None:
-    assert lpm.MixerConfig().weight == 1.0
-    assert "Transitions.build" in (lpm.Transitions.__doc__ or "")
-
-
 def test_a_count_is_a_count_whatever_its_name() -> None:
     """LPM's anchored g counts rows in a buffer of that name, which was taken for what a memory holds."""
     bonus = lpm.make("lpm_anchored", DEFAULT_SPACES["vector/discrete"], num_envs=2, rollout_steps=4)

@@ -23,8 +23,8 @@ def segment(mixer: RewardMixer, task: float = 1.0, bonus: float = 1.0) -> None:
 
 def ordinary(**settings: Any) -> RewardMixer:
     mixer = RewardMixer(MixerConfig(**settings), 2)
-    segment(mixer)
-    segment(mixer)
+    for _ in range(20):
+        segment(mixer)
     return mixer
 
 

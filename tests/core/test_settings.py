@@ -7,19 +7,17 @@ from typing import Any
 
 import pytest
 
-from lpm.agents import A2CConfig, MixerConfig, PPOConfig
+from lpm.agents import A2CConfig, PPOConfig
 from lpm.bonuses.lgn import LGNConfig
-from lpm.bonuses.lpm_anchored import LPMAnchoredConfig
-from lpm.bonuses.lpm_release import LPMReleaseConfig
 from lpm.bonuses.lpm_slow import LPMSlowConfig
 from lpm.core.settings import expect_idle
 from lpm_paper.lgn_forms import NetworksConfig
+from lpm_paper.lpm_anchored import LPMAnchoredConfig
+from lpm_paper.lpm_release import LPMReleaseConfig
 
 # config, what makes a setting idle, what does not (None: nothing), the setting, another value, the message
 IDLE: list[tuple[type, dict[str, Any], dict[str, Any] | None, str, Any, str]] = [
-    (LGNConfig, {"gate": False}, {}, "power", 2.0, "its default 1.0 with gate=False, where it has no effect, got 2.0"),
-    (LGNConfig, {"units": "none"}, {}, "unit_ridge", 0.5, "its default 0.1 with units='none'"),
-    (LGNConfig, {"fourier": 0}, {}, "length_scale", 3.0, "its default 1.0 with fourier=0"),
+    (LGNConfig, {"memory": "lifelong"}, {}, "filter", False, "its default True with memory='lifelong', where it has no"),
     (LPMSlowConfig, {"form": "linear"}, {}, "relative_floor", 0.2, "its default 0.1 with form='linear'"),
     (LPMAnchoredConfig, {"form": "linear"}, {}, "relative_floor", 0.2, "its default 0.1 with form='linear'"),
     (LPMReleaseConfig, {"form": "linear"}, {"form": "rnd"}, "weight", 0.5, "with form='linear', where it has no"),
@@ -49,7 +47,6 @@ def test_a_default_may_be_made_anew_each_time() -> None:
 
 
 SCHEDULES = [
-    (MixerConfig, "schedule", "weight", "final_weight"),
     (PPOConfig, "learning_rate_schedule", "learning_rate", "final_learning_rate"),
     (A2CConfig, "learning_rate_schedule", "learning_rate", "final_learning_rate"),
     (PPOConfig, "entropy_schedule", "entropy", "final_entropy"),

@@ -21,7 +21,7 @@ pytest.importorskip("ale_py")
 from lpm.envs import atari_ram
 from lpm.envs.atari import AtariNativeVector, noise_screen
 from lpm.envs.atari_ram import MONTEZUMA, AtariRamVector, area_matrix, cell_of, rom_name, rooms_of
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 32, 32, 3), dtype=np.uint8)
 FRAMES = noise_screen(IMAGES, "tile").frames(np.arange(5))

@@ -18,8 +18,8 @@ from hypothesis.extra.numpy import arrays
 import lpm.envs
 from lpm.envs import drawing
 from lpm.envs.catalogue import find_env, list_envs, render_strip, render_strips
-from lpm.files import png_bytes
-from lpm.versions import pip_install
+from lpm.storage.files import png_bytes
+from lpm.utils.versions import pip_install
 
 _SPEC = importlib.util.spec_from_file_location(
     "random_policy", Path(__file__).parents[2] / "benchmarks" / "random_policy.py"

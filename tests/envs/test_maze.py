@@ -16,7 +16,7 @@ import re
 import lpm.envs  # noqa: F401
 from lpm.envs.maze import NMaze, NMazeVector, draw_map
 from lpm.envs.maze_geometry import START, Action
-from lpm.versions import pip_install
+from lpm.utils.versions import pip_install
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 32, 32, 3), dtype=np.uint8)
 CONDITIONS = [{}, {"noise": "state"}, {"noise": "action", "images": IMAGES, "sticky": 0.25}]

@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpm.bonuses.lpm_anchored import AnchoredErrorModel
 from lpm.nn.bayes import _cholesky, median_distance
 from lpm.nn.seeding import seeded
+from lpm_paper.lpm_anchored import AnchoredErrorModel
 
 
 def model(inputs: int = 2, features: int = 256, **changes: float) -> AnchoredErrorModel:

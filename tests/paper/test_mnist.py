@@ -73,13 +73,13 @@ def test_a_bonus_that_stops_being_finite_is_a_result(
     pools: dict[str, ImageSet], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = run("forward_error", 1, pools)
-    paid = mnist._paid
+    mean = mnist._mean_bonus
     calls = itertools.count()
-    monkeypatch.setattr(mnist, "_paid", lambda *given: paid(*given) if next(calls) < 4 + 2 else float("inf"))
+    monkeypatch.setattr(mnist, "_mean_bonus", lambda *given: mean(*given) if next(calls) < 4 + 2 else float("inf"))
     broken = run("forward_error", 0, pools)
     assert broken["diverged"] == "bonus (heldout_deterministic) is inf at update 2"
     assert broken["curves"]["step"] == [0]  # type: ignore[index]
-    monkeypatch.setattr(mnist, "_paid", lambda *given: float("nan"))
+    monkeypatch.setattr(mnist, "_mean_bonus", lambda *given: float("nan"))
     empty = run("forward_error", 2, pools)
     assert empty["curves"]["step"] == []  # type: ignore[index]
     evidence = mnist.EXPERIMENT.evidence([whole, broken, empty])

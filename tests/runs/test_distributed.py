@@ -17,7 +17,7 @@ from torch import distributed as dist
 from lpm.agents import NonFiniteError
 from lpm.agents.shards import minibatches, part_of_rows, whole_rows
 from lpm.cli import main
-from lpm.core.group import ALONE, SILENT, Group, Order, WorkerLost
+from lpm.core.group import ALONE, SILENT, Group, Order, WorkerLost, using
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
 from lpm.nn.buffers import RingBuffer
@@ -29,10 +29,7 @@ from lpm.runs.ray_train import train_on_ray
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="pairs of processes are forked")
 
 
-class Two(Group):
-    """The first of two processes, as far as sizes go."""
-
-    size = 2
+TWO = Group(rank=0, size=2)  # the first of two processes, as far as sizes go
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +98,8 @@ def test_the_state_of_two_is_that_of_one(single: dict[str, Any], pair: dict[str,
     assert gap(a["bonus"]["episode.rows"], b["bonus"]["episode.rows"]) < 1e-4
     assert gap(a["collector"]["obs"], b["collector"]["obs"]) < 1e-4
     assert gap(a["collector"]["envs"]["points"], b["collector"]["envs"]["points"]) == 0.0
-    assert gap(a["mixer"]["carry"], b["mixer"]["carry"]) < 1e-3
+    assert gap(a["mixer"]["bonus.rows"], b["mixer"]["bonus.rows"]) < 1e-3
+    assert gap(a["mixer"]["task.rows"], b["mixer"]["task.rows"]) < 1e-3
 
 
 def test_a_run_of_one_goes_on_with_two_and_back(single: dict[str, Any], pair: dict[str, Any]) -> None:
@@ -212,10 +210,15 @@ def test_shares_on_ray_are_refused_before_it_starts(workers: int, message: str, 
 
 
 def test_what_is_not_finite_is_named_as_one_process_would() -> None:
-    class Second(Two):
-        rank = 1
+    class Unconnected(Group):
+        def columns(self, block: torch.Tensor) -> torch.Tensor:
+            return block
 
-    collector = build(CASES["a2c"], Second()).collector
+        def everyone(self, value: Any) -> list[Any]:
+            return [value]
+
+    with using(Unconnected(rank=1, size=2)):
+        collector = build(CASES["a2c"]).collector
     collector.total_steps = 4 * 32
     collector._reward[3, 1] = float("nan")
     with pytest.raises(NonFiniteError, match=r"environment 3 \(reward\)") as found:
@@ -257,10 +260,10 @@ def test_of_three_processes_the_first_hears_that_one_is_silent(monkeypatch: pyte
     stores: Any = dist
     store = stores.HashStore()
     monkeypatch.setattr(dist, "destroy_process_group", lambda: None)
-    distributed._say_said(store)
-    distributed._part(store, 1, WorkerLost("the connection to another process was lost: it died or was killed"))
+    distributed._mark_reported(store)
+    distributed._leave(store, 1, WorkerLost("the connection to another process was lost: it died or was killed"))
     assert distributed._reason(store) is None
-    distributed._part(store, 1, WorkerLost(SILENT))
+    distributed._leave(store, 1, WorkerLost(SILENT))
     assert str(distributed._reason(store)).endswith(f" stopped: {SILENT}")
 
 
@@ -298,19 +301,21 @@ def test_without_torchrun_a_process_is_alone() -> None:
 def test_what_cannot_be_distributed_says_so(bonus: str, fields: dict[str, Any], message: str) -> None:
     from gymnasium.spaces import Box, Discrete
 
-    with pytest.raises(ValueError, match=message):
-        make(bonus, Spaces(Box(-1, 1, (2,)), Discrete(2)), group=Two(), **fields)
+    with using(TWO), pytest.raises(ValueError, match=message):
+        make(bonus, Spaces(Box(-1, 1, (2,)), Discrete(2)), **fields)
 
 
 # ---- parts and wholes -----------------------------------------------------------------------------------------
 def test_a_ring_of_two_processes_is_one_ring_and_back() -> None:
     columns = {"x": ((), torch.float32)}
-    alone, shares = RingBuffer(6, columns), [RingBuffer(6, columns, 2) for _ in range(2)]
+    alone = RingBuffer(6, columns)
+    with using(TWO):
+        shares = [RingBuffer(6, columns) for _ in range(2)]
     for start in (0, 4, 8):
         rows = torch.arange(start, start + 4, dtype=torch.float32)
         alone.push(x=rows)
         for rank, share in enumerate(shares):
-            share.push(Order(Two(), torch.tensor([rank, rank + 2]), 4), x=rows[rank::2])
+            share.push(Order(TWO, torch.tensor([rank, rank + 2]), 4), x=rows[rank::2])
     whole = shares[0].whole([share.state_dict() for share in shares])
     assert gap(alone.state_dict(), whole) == 0.0
     for rank, share in enumerate(shares):
@@ -333,5 +338,5 @@ def test_environments_beside_each_other() -> None:
 
 def test_a_minibatch_without_rows_of_this_process_counts_nothing() -> None:
     order = torch.tensor([3, 1, 0, 2])
-    here, sizes, weights = minibatches(order, 2, Order(Two(), torch.tensor([0, 2]), 4))
+    here, sizes, weights = minibatches(order, 2, Order(TWO, torch.tensor([0, 2]), 4))
     assert (here.tolist(), sizes, weights) == ([0, 0, 1], [1, 2], [0, 2])

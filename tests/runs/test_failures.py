@@ -13,7 +13,7 @@ from run_cases import assert_equal_runs, config_of, silent
 from lpm.agents import Agent, NonFiniteError
 from lpm.runs import CheckpointError, TrainOptions, load_checkpoint, train
 from lpm.runs.checkpoint import checkpoints, save_checkpoint
-from lpm.state_file import load
+from lpm.storage.state_file import load
 
 ALWAYS = TrainOptions(checkpoint_seconds=0.0)
 
@@ -86,7 +86,7 @@ def test_a_failed_write_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("lpm.files.os.fsync", full)
+    monkeypatch.setattr("lpm.storage.files.os.fsync", full)
     with pytest.raises(CheckpointError, match="No space left on device; the last good checkpoint is step-000000000001"):
         save_checkpoint(tmp_path, 2, {"x": torch.ones(3)})
     assert len(list(tmp_path.iterdir())) == 1

@@ -17,11 +17,11 @@ import pytest
 from run_cases import assert_equal_runs, assert_same, config_of, final_state, silent
 
 from lpm.agents import Agent
-from lpm.lock import BusyError
 from lpm.runs import CheckpointError, RunConfig, RunFolder, TrainOptions, train
 from lpm.runs.build import build
 from lpm.runs.checkpoint import checkpoints
 from lpm.runs.metrics import read_metrics
+from lpm.storage.lock import BusyError
 
 ALWAYS = TrainOptions(checkpoint_seconds=0.0)
 
@@ -226,9 +226,9 @@ def test_a_run_goes_on_with_another_number_of_environments(tmp_path: Path) -> No
     assert outcome.steps == more.steps
     assert RunFolder.open(tmp_path).config == more
     after = final_state(tmp_path)["agent"]
-    assert after["mixer"]["carry"].shape == (6,)
+    assert after["mixer"]["task.rows"].shape == (6, 4)
     # statistics and counts went on: nothing began at zero
-    assert after["mixer"]["moments"][0] > before["agent"]["mixer"]["moments"][0]
+    assert after["mixer"]["bonus.counters"][0] > before["agent"]["mixer"]["bonus.counters"][0]
     assert (after["collector"]["visits"] >= before["agent"]["collector"]["visits"]).all()
     assert (
         after["bonus"]["_extra_state"]["optimizers"]["predictor"]["state"][0]["step"]

@@ -16,11 +16,11 @@ from run_cases import config_of, silent
 
 from lpm.agents import A2CConfig, MixerConfig, PPOConfig
 from lpm.core.registry import configure, names
-from lpm.files import to_toml
 from lpm.runs import RunConfig, TrainOptions, make_envs, train
 from lpm.runs.metrics import read_metrics
-from lpm.state_file import from_bytes, to_bytes
-from lpm.versions import pip_install
+from lpm.storage.files import to_toml
+from lpm.storage.state_file import from_bytes, to_bytes
+from lpm.utils.versions import pip_install
 
 
 def test_the_folder_holds_what_the_docs_say(tmp_path: Path) -> None:

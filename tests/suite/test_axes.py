@@ -124,7 +124,7 @@ def test_a_card_says_which_worlds_are_missing_and_what_is_lost(monkeypatch: pyte
     assert "loses part of it to noise action (67 %)" in said
     assert "Not run, and not in the total: Rooms, one-hot, Maze, pixels." in said
     assert card["cost"] == 2.0
-    assert "oracle avoids. After learning, pure noise gets pure noise 25 %" in said
+    assert "oracle avoids. After learning, pure noise gets 25 %" in said
     assert "In the task it gets 75 % of the oracle's success." in said
     assert "smoke" not in said
 

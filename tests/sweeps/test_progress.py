@@ -10,7 +10,7 @@ import pytest
 from processes import wait_for
 from rich.console import Console
 
-from lpm.lock import BusyError, exclusive
+from lpm.storage.lock import BusyError, exclusive
 from lpm.sweeps import progress
 from lpm.sweeps.job import Ticks
 from lpm.sweeps.progress import Bar, WorkDone
@@ -95,7 +95,7 @@ def test_a_lock_is_for_one_and_leaves_no_file(tmp_path: Path) -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from lpm.lock import exclusive
+from lpm.storage.lock import exclusive
 with exclusive(Path(sys.argv[1]), "test"):
     time.sleep(60)
 """

@@ -18,7 +18,7 @@ from toy import toy_run
 from lpm.commands.tune import Tune, run, tune
 from lpm.experiments.evidence import Evidence, Score
 from lpm.experiments.experiment import Method
-from lpm.lock import exclusive
+from lpm.storage.lock import exclusive
 from lpm.sweeps import BusyError, Job, Result
 from lpm.sweeps.fields import parse_field
 from lpm.sweeps.search import Trial, search

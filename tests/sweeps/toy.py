@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from lpm.files import write_atomic
+from lpm.storage.files import write_atomic
 from lpm.sweeps import Job, Tick, run_jobs
 
 PRIME = 1_000_003

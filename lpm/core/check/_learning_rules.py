@@ -27,49 +27,49 @@ def _no_number_of_environments(case: Case) -> None:
         return
     block = random_block(case.spaces, seed=100)
     reward = plain.score(block)
-    fix = "an environment is paid for what it did, whatever the others do and however many there are"
-    alone = plain.score(block.envs(torch.tensor([0])))
-    case.same("reward of environment 0 when it is alone", reward[:, :1], alone, 1e-4, fix=fix)
+    fix = "an environment's reward depends on what it did, whatever the others do and however many there are"
+    single = plain.score(block.envs(torch.tensor([0])))
+    case.same("reward of environment 0 by itself", reward[:, :1], single, 1e-4, fix=fix)
     other = case.train(case.build(num_envs=1, rollout_steps=STEPS * ENVS))
     case.same("reward of a bonus made for another number of environments", reward, other.score(block), 1e-4, fix=fix)
 
 
 def _everything_is_learnt_from(case: Case) -> None:
-    """Take other transitions in one place at a time; what is paid afterwards must show it in all places or in none."""
+    """Take other transitions in one place at a time; rewards afterwards must show it in all places or in none."""
     block = ending(random_block(case.spaces, seed=110))
     block.terminated[2] = True
     block.truncated[4] = True
     place, env = torch.meshgrid(torch.arange(STEPS), torch.arange(ENVS), indexing="ij")
-    usual = _paid_after(case, block, block)
+    usual = _reward_after(case, block, block)
 
     def matters(rows: Tensor, names: Iterable[str]) -> bool:
         changed = with_rows(block, rows, random_block(case.spaces, seed=111), names)
-        return not torch.equal(usual, _paid_after(case, changed, block))
+        return not torch.equal(usual, _reward_after(case, changed, block))
 
     whole = ("obs", "action", "next_obs")
-    felt = [matters(env == index, whole) for index in range(ENVS)]
-    if any(felt) != all(felt):
+    matter = [matters(env == index, whole) for index in range(ENVS)]
+    if any(matter) != all(matter):
         case.fail(
-            f"expected every environment's transitions to be learnt from, or none's, got {felt}; _observe and _update "
-            "must take all of batch.rows()"
+            f"expected every environment's transitions to be learnt from, or none's, got {matter}; _observe and "
+            "_update must take all of batch.rows()"
         )
-    if all(felt) and not matters(place == 2, whole):
+    if all(matter) and not matters(place == 2, whole):
         case.fail("terminal transitions are not learnt from: an episode's last step is a transition like any other")
     if matters(place == 3, ("next_obs",)) and not matters(place == 4, ("next_obs",)):
         case.fail("next_obs is not learnt from where an episode is truncated: it is the true successor, never a reset")
 
 
-def _paid_after(case: Case, learnt: Transitions, paid: Transitions) -> Tensor:
+def _reward_after(case: Case, observed: Transitions, scored: Transitions) -> Tensor:
     bonus = case.trained()
-    bonus.step(learnt)
+    bonus.step(observed)
     bonus.update()
-    return bonus.score(paid)
+    return bonus.score(scored)
 
 
 def _ends_of_episodes(case: Case) -> None:
     block = random_block(case.spaces, seed=120)
     running, over = case.trained(), case.trained()
-    fix = "whether the episode ends here matters to what comes after, not to what this transition pays"
+    fix = "whether the episode ends here matters to what comes after, not to this transition's reward"
     case.same("reward of an episode's last step", running.step(block), over.step(ending(block)), 1e-6, fix=fix)
     ends = torch.as_tensor(np.random.default_rng(0).random((STEPS, ENVS)) < 0.3)
     never = torch.zeros_like(ends)

@@ -58,7 +58,7 @@ def _step_is_score_then_observe(case: Case) -> None:
         block = random_block(case.spaces, seed=10 + cycle, filler=True)
         separate = apart.score(block)
         apart.observe(block)
-        fix = "_step must pay what _score pays and remember what _observe remembers"
+        fix = "_step must return the reward of _score and remember what _observe remembers"
         case.same("reward", separate, together.step(block), 1e-6, fix=fix)
         case.same("state", snapshot(apart), snapshot(together), 1e-6, fix=fix)
         together.update()

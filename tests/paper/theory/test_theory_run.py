@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lpm.files import write_atomic
+from lpm.storage.files import write_atomic
 from lpm_paper.theory import run
 from lpm_paper.theory.check_all import results_page
 from lpm_paper.theory.result import CheckResult, Section

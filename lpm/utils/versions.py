@@ -27,7 +27,7 @@ def versions(*packages: str) -> dict[str, str]:
 
 def pip_install(extra: str) -> str:
     """The command that adds an extra, from where this installation came: a clone, a file, a git address or an index."""
-    clone = Path(__file__).resolve().parents[1]
+    clone = Path(__file__).resolve().parents[2]
     if (clone / "pyproject.toml").is_file():
         return f'pip install -e "{clone}[{extra}]"'
     try:

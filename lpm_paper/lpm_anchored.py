@@ -10,13 +10,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from lpm.bonuses import lpm_release
 from lpm.bonuses.lpm import MINIWORLD_F, MNIST_F, AlgorithmOne, QueueConfig, shared_encoder
 from lpm.core.registry import register
 from lpm.core.settings import expect, expect_at_least, expect_choice, expect_idle
 from lpm.nn.bayes import BayesianRegression, RandomFeatures, median_distance
 from lpm.nn.experience import Prepared
 from lpm.nn.random_target import random_encoder
+from lpm_paper import lpm_release
 
 ENCODED = 128  # features of the frozen random encoder of images
 LEAST = 32  # transitions that floor, anchor and length scale are measured on, and that make a whole update
@@ -30,7 +30,7 @@ class LPMAnchoredConfig(QueueConfig):
     """Reward: "log" g − log(MSE + floor) (the paper's), or one of `lpm_release`."""
     relative_floor: float = 0.1
     """Added to `error_floor`, as a share of the median error of predicting the mean of the first observations: what is
-    learnt better than this hardly pays. For the log and exp forms."""
+    learnt better than this is hardly rewarded. For the log and exp forms."""
     shared_encoder: bool = False
     """Let g read f's image encoder instead of a frozen random one."""
     anchor_features: int = 512
@@ -163,9 +163,9 @@ class LPMAnchored(AlgorithmOne):
         form = self.config.form
         return super()._target(mse) if form == "log" else lpm_release.target(form, mse, self.floor)
 
-    def _pay(self, g: Tensor, mse: Tensor) -> Tensor:
+    def _progress(self, g: Tensor, mse: Tensor) -> Tensor:
         form = self.config.form
-        return super()._pay(g, mse) if form == "log" else lpm_release.reward(form, g, mse, self.floor)
+        return super()._progress(g, mse) if form == "log" else lpm_release.reward(form, g, mse, self.floor)
 
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
         return {} if self.buffer.total < max(self.config.warmup, LEAST) else super()._update(generator)

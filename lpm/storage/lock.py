@@ -11,7 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from lpm.files import read_regular
+from lpm.storage.files import read_regular
 
 
 class BusyError(ValueError):

@@ -1,6 +1,6 @@
 """State files: tensors as safetensors, the rest as JSON beside them; nothing in one can run.
 
-A state is a tree (`lpm.state_tree`). Its file is a safetensors file, which any reader of that format opens. In the
+A state is a tree (`state_tree.py`). Its file is a safetensors file, which any reader of that format opens. In the
 file's metadata stand `lpm`, the manifest as JSON: format, kind, versions, the SHA-256 of every tensor, and the tree
 with tensors by name; and `sha256`, the checksum of the manifest. So the header alone stands for the whole content.
 
@@ -27,9 +27,9 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from lpm.files import open_regular, parse_json, replacing
-from lpm.state_tree import DTYPE_NAMES, DTYPES, StateError, decode, encode, require
-from lpm.versions import versions
+from lpm.storage.files import open_regular, parse_json, replacing
+from lpm.storage.state_tree import DTYPE_NAMES, DTYPES, StateError, decode, encode, require
+from lpm.utils.versions import versions
 
 FORMAT = "lpm.state/2"
 MAX_HEADER = 16 * 2**20

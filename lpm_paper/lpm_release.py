@@ -171,12 +171,12 @@ class LPMRelease(LPM):
         return (rows.x_next if self.config.form == "rnd" else rows.x), rows.code
 
     def _gate(self, valid: Tensor) -> Tensor:
-        return valid if self._may_pay and not self.config.gate_full else super()._gate(valid)
+        return valid if self._has_scale and not self.config.gate_full else super()._gate(valid)
 
     def _target(self, mse: Tensor) -> Tensor:
         return target(self.config.form, mse, self.floor)
 
-    def _pay(self, g: Tensor, mse: Tensor) -> Tensor:
+    def _progress(self, g: Tensor, mse: Tensor) -> Tensor:
         c = self.config
         g = g if c.clamp is None else g.clamp(*c.clamp)
         value = c.reward_scale * reward(c.form, g, mse, self.floor, weight=c.weight)

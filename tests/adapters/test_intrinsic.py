@@ -1,0 +1,283 @@
+"""lpm.Intrinsic: true successors in all autoreset modes, arrays and tensors, exactly what the parts give by hand."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from adapter_envs import LENGTHS, Constant, Paying, Tracing, assert_true_successors
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+
+import lpm
+import lpm.envs
+from lpm import MixerConfig
+from lpm.core.monitor import PATIENCE
+
+PLAIN = MixerConfig(weight=1.0, scale="none")
+MODES = list(AutoresetMode)
+ROWS = 3
+
+
+def tracing(mode: AutoresetMode = AutoresetMode.NEXT_STEP, kind: Any = SyncVectorEnv, **settings: Any) -> Any:
+    return kind([lambda row=row: Tracing(row, **settings) for row in range(ROWS)], autoreset_mode=mode)
+
+
+def known(envs: Any, kind: type[Paying] = Paying, obs_key: str | None = None) -> Paying:
+    observation = envs.single_observation_space if obs_key is None else envs.single_observation_space[obs_key]
+    return kind(lpm.Spaces(observation, envs.single_action_space), num_envs=ROWS, rollout_steps=20)
+
+
+def play(envs: Any, steps: int, seed: int | None = 0) -> Any:
+    """The task's rewards (T, N); `seed` None goes on."""
+    rng = np.random.default_rng(envs.steps if hasattr(envs, "steps") else 0)
+    if seed is not None:
+        envs.reset(seed=seed)
+    rewards = []
+    for _ in range(steps):
+        _, reward, terminated, truncated, _ = envs.step(rng.integers(2, size=ROWS))
+        done = terminated | truncated
+        if envs.metadata["autoreset_mode"] is AutoresetMode.DISABLED and done.any():
+            envs.reset(options={"reset_mask": done})
+        rewards.append(reward)
+    return np.stack(rewards)
+
+
+# ---- what the bonus sees ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv])
+@pytest.mark.parametrize("mode", MODES)
+def test_true_successors_in_every_mode(mode: AutoresetMode, kind: Any) -> None:
+    inner = tracing(mode, kind)
+    envs = lpm.Intrinsic(inner, known(inner), mixer=PLAIN)
+    for block in range(2):
+        envs.add_bonus(play(envs, 20, seed=0 if block == 0 else None))
+    envs.close()
+    blocks = envs.bonus.seen
+    assert [block.shape for block in blocks] == [(20, ROWS)] * 2
+    assert sum(map(assert_true_successors, blocks)) > 20
+    assert any(not block.valid.all() for block in blocks) == (mode is AutoresetMode.NEXT_STEP)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_native_environments_agree_with_gymnasiums_own(mode: AutoresetMode) -> None:
+    """Successors of lpm's batched environments, against the same environments one by one."""
+    seen = []
+    for vectorization in ("vector_entry_point", "sync"):
+        settings: Any = (
+            {"vector_kwargs": {"autoreset_mode": mode}} if vectorization == "sync" else {"autoreset_mode": mode}
+        )
+        inner = gymnasium.make_vec(
+            "lpm/Rooms-v0", num_envs=ROWS, vectorization_mode=vectorization, max_episode_steps=7, **settings
+        )
+        envs = lpm.Intrinsic(inner, known(inner, Constant), mixer=PLAIN)
+        envs.add_bonus(play(envs, 30))
+        (block,) = envs.bonus.seen
+        before, after = block.obs[1:], block.next_obs[:-1]
+        runs_on = ~block.done[:-1] & block.valid[1:] & block.valid[:-1]
+        assert torch.equal(before[runs_on], after[runs_on])
+        assert int(block.done.sum()) >= 9
+        seen.append(block)
+    ours, theirs = seen
+    assert torch.equal(ours.done, theirs.done)
+    assert torch.equal(ours.valid, theirs.valid)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_dict_observations_with_a_chosen_key(mode: AutoresetMode) -> None:
+    inner = tracing(mode, keyed=True)
+    envs = lpm.Intrinsic(inner, known(inner, obs_key="here"), obs_key="here")
+    envs.add_bonus(play(envs, 30))
+    assert sum(map(assert_true_successors, envs.bonus.seen)) > 15
+    named = lpm.Intrinsic(tracing(mode, keyed=True), "rnd", obs_key="here", rollout_steps=30)
+    assert named.add_bonus(play(named, 30)).shape == (30, ROWS)
+
+
+def test_the_environments_answers_pass_through() -> None:
+    inner, envs = tracing(), lpm.Intrinsic(tracing(), "rnd")
+    inner.reset(seed=0)
+    envs.reset(seed=0)
+    for _ in range(12):
+        actions = np.array([0, 1, 0])
+        for ours, theirs in zip(envs.step(torch.from_numpy(actions))[:4], inner.step(actions)[:4], strict=True):
+            assert np.array_equal(ours, theirs)
+
+
+# ---- what the loop gets -----------------------------------------------------------------------------------
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_arrays_come_back_as_arrays_and_tensors_as_tensors(dtype: Any) -> None:
+    for given in (lambda x: x.astype(dtype), lambda x: torch.from_numpy(x.astype(dtype))):
+        envs = lpm.Intrinsic(tracing(), known(tracing(), Constant), mixer=PLAIN)
+        rewards = given(play(envs, 5))
+        mixed = envs.add_bonus(rewards)
+        assert type(mixed) is type(rewards)
+        assert mixed.dtype == rewards.dtype
+    whole = lpm.Intrinsic(tracing(), known(tracing(), Constant), mixer=MixerConfig(0.5, scale="none"))
+    play(whole, 2)
+    assert whole.add_bonus(np.zeros((2, ROWS), np.int64)).tolist() == [[0.5] * ROWS] * 2  # not cut to integers
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_known_bonus_is_an_environment_that_gives_it_as_reward(mode: AutoresetMode) -> None:
+    inner = tracing(mode)
+    envs = lpm.Intrinsic(inner, known(inner), mixer=PLAIN)
+    mixed = envs.add_bonus(play(envs, 20).astype(np.float32))
+    given = lpm.Intrinsic(tracing(mode, pays=True), "none")
+    assert np.allclose(mixed, play(given, 20), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["rnd", "lgn"])
+def test_weight_zero_gives_the_tasks_rewards_back_bit_for_bit(name: str) -> None:
+    envs = lpm.Intrinsic(tracing(), name, 0.0, rollout_steps=20)
+    for _ in range(3):
+        task = play(envs, 20, None if envs.steps else 0).astype(np.float32)
+        assert np.array_equal(envs.add_bonus(task), task)
+
+
+def test_it_is_what_the_parts_give_by_hand() -> None:
+    envs = lpm.Intrinsic(tracing(AutoresetMode.SAME_STEP), "rnd", rollout_steps=15, seed=3)
+    bonus = lpm.make("rnd", lpm.Spaces.of(tracing()), num_envs=ROWS, rollout_steps=15, seed=3)
+    mixer = lpm.RewardMixer(MixerConfig(scale="task"), ROWS)
+    by_hand = tracing(AutoresetMode.SAME_STEP)
+    rng = np.random.default_rng(0)
+    obs, _ = by_hand.reset(seed=0)
+    envs.reset(seed=0)
+    for _ in range(3):
+        columns: list[list[Any]] = [[] for _ in range(6)]
+        task = []
+        for _ in range(15):
+            actions = rng.integers(2, size=ROWS)
+            after, reward, terminated, truncated, info = by_hand.step(actions)
+            task.append(envs.step(actions)[1])
+            successor = after.copy()
+            for row in np.flatnonzero(terminated | truncated):
+                successor[row] = info["final_obs"][row]
+            for column, value in zip(columns, (obs, actions, successor, terminated, truncated, reward), strict=True):
+                column.append(np.array(value))
+            obs = after
+        tensors = [torch.from_numpy(np.stack(column)) for column in columns]
+        block = lpm.Transitions.build(
+            *tensors[:3], terminated=tensors[3], truncated=tensors[4], reward=tensors[5].float()
+        )
+        raw = bonus.step(block)
+        expected = mixer.mix(np.stack(columns[5]), raw.numpy(), block.valid.numpy()).total
+        bonus.update()
+        assert np.array_equal(envs.add_bonus(np.stack(task)), expected)
+
+
+def test_metrics_hold_bonus_scales_and_both_returns() -> None:
+    envs = lpm.Intrinsic(tracing(), "rnd", rollout_steps=20)
+    envs.add_bonus(play(envs, 20))
+    expected = {"bonus_mean", "predictor_loss", "task_scale", "bonus_scale", "share", "task_return", "shaped_return"}
+    assert expected <= envs.metrics.keys()
+    assert envs.steps == 60
+
+
+def test_a_warning_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    inner = tracing()
+    envs = lpm.Intrinsic(inner, known(inner, Constant), 1000.0)
+    with caplog.at_level(logging.WARNING, "lpm"):
+        for _ in range(2 * PATIENCE):
+            envs.add_bonus(play(envs, 10, None if envs.steps else 0))
+    assert len(caplog.records) == 1
+    assert envs.monitor.found == {"dominates"}
+
+
+# ---- state ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["rnd", "lgn", "ngu"])
+def test_a_saved_one_goes_on_exactly(name: str, tmp_path: Path) -> None:
+    def made() -> Any:
+        return lpm.Intrinsic(gymnasium.make_vec("CartPole-v1", num_envs=ROWS), name, rollout_steps=20)
+
+    def go_on(envs: Any, task: Any) -> Any:
+        found = [envs.add_bonus(np.concatenate((task, play(envs, 13, 7))))]
+        return found + [envs.add_bonus(play(envs, 20, seed)) for seed in (8, 9)]
+
+    first, second, third = made(), made(), made()
+    first.add_bonus(play(first, 20))
+    waiting = play(first, 7, 3)  # in the middle of a rollout
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    first.save(tmp_path / "bonus.safetensors")
+    third.load(tmp_path / "bonus.safetensors")
+    expected = go_on(first, waiting)
+    for other in (second, third):
+        assert all(np.array_equal(a, b) for a, b in zip(go_on(other, waiting), expected, strict=True))
+        assert other.steps == first.steps
+        assert other.returns.means() == first.returns.means()
+
+
+# ---- bad input --------------------------------------------------------------------------------------------
+def test_rewards_of_another_shape_and_a_second_call_are_refused() -> None:
+    envs = lpm.Intrinsic(tracing(), "rnd")
+    with pytest.raises(ValueError, match=r"expected rewards of shape \(0, 3\)"):
+        envs.add_bonus(np.zeros((0, ROWS)))
+    task = play(envs, 5)
+    for wrong in (task[:4], task[:, :2], task[0], task[None]):
+        with pytest.raises(ValueError, match=r"expected rewards of shape \(5, 3\), those of all steps since the last"):
+            envs.add_bonus(wrong)
+    envs.add_bonus(task)
+    with pytest.raises(ValueError, match=r"expected rewards of shape \(0, 3\), those of all steps since the last call"):
+        envs.add_bonus(task)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_rewards_that_are_no_numbers_are_refused_and_change_nothing(value: float) -> None:
+    envs = lpm.Intrinsic(tracing(), "rnd")
+    task = play(envs, 5)
+    before = copy.deepcopy(envs.state_dict())
+    bad = task.copy()
+    bad[2, 1] = value
+    with pytest.raises(ValueError, match="expected finite rewards"):
+        envs.add_bonus(bad)
+    after = envs.state_dict()
+    assert all(torch.equal(before["mixer"][key], after["mixer"][key]) for key in before["mixer"])
+    assert np.isfinite(envs.add_bonus(task)).all()
+
+
+def test_environments_that_cannot_be_read_are_refused() -> None:
+    class Silent(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+        def step(self, actions: Any) -> Any:
+            *rest, info = super().step(actions)
+            return *rest, {key: value for key, value in info.items() if key != "final_obs"}
+
+    envs = lpm.Intrinsic(Silent(tracing(AutoresetMode.SAME_STEP)), "rnd")
+    with pytest.raises(ValueError, match=r"expected info\['final_obs'\]"):
+        play(envs, max(LENGTHS))
+    unknown = Silent(tracing())
+    unknown.metadata = {}
+    with pytest.raises(ValueError, match=r"expected metadata\['autoreset_mode'\]"):
+        lpm.Intrinsic(unknown, "rnd")
+    with pytest.raises(ValueError, match=r"expected a gymnasium\.vector\.VectorEnv, got Tracing"):
+        lpm.Intrinsic(Tracing(), "rnd")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"expected reset\(\) before the first step"):
+        lpm.Intrinsic(tracing(), "rnd").step(np.zeros(ROWS, np.int64))
+
+
+def test_bad_settings_are_refused() -> None:
+    for settings, message in (
+        ({"bonus": "rdn"}, "unknown bonus 'rdn'; did you mean rnd"),
+        ({"bonus": "eme"}, "needs the policy's parameters"),
+        ({"weight": -0.1}, "MixerConfig.weight"),
+        ({"weight": PLAIN}, "weight: expected a number, got a MixerConfig; pass it as mixer="),
+        ({"weight": 0.1, "mixer": PLAIN}, "weight: expected it in the MixerConfig"),
+        ({"rollout_steps": 0}, "rollout_steps: expected an integer of at least 1, got 0"),
+        ({"obs_key": "here"}, "obs_key: expected None"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            lpm.Intrinsic(tracing(), **settings)
+
+
+# ---- the pages --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("page", ["gymnasium", "cleanrl"])
+def test_the_code_of_the_pages_runs(page: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[2] / "docs" / "adapters" / f"{page}.md").read_text()
+    code = "\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
+    names: dict[str, Any] = {}
+    exec(compile(code.replace("range(10)", "range(2)"), page, "exec"), names)
+    assert isinstance(names["envs"], lpm.Intrinsic)
