@@ -6,7 +6,8 @@
 Marked places, in README.md and in every page under docs/, EXPERIMENT as `mountain-car-desk`:
 
     <!-- table NAME -->…<!-- end -->                                 means, the best first; below them, folded, the
-                                                                     table exported as NAME.md, with the spread
+                                                                     table exported as NAME.md, with the spread;
+                                                                     with `spread` after the name, that one alone
     <!-- means EXPERIMENT METRIC METHOD… -->…<!-- end -->            short: mean over seeds, methods × conditions
     <!-- spread EXPERIMENT METRIC METHOD… -->…<!-- end -->           the same with ± std [95 % interval]
     <!-- number EXPERIMENT CONDITION METRIC METHOD -->…<!-- end -->  one mean, inside a sentence; with `std` after
@@ -112,7 +113,7 @@ def fill_marker(match: re.Match[str], analyses: Mapping[str, Analysis]) -> str:
     if kind == "sb3" and words != ["table"]:
         return f"{opening}{sb3_mean(*words)}<!-- end -->"
     made: dict[str, Callable[[], str]] = {
-        "table": lambda: full_table(analyses, words[0]),
+        "table": lambda: full_table(analyses, *words),
         "means": lambda: short_table(analyses, short_mean, *words),
         "spread": lambda: short_table(analyses, with_interval, *words),
         "sb3": sb3_table,
@@ -140,12 +141,15 @@ def judged(analyses: Mapping[str, Analysis], what: str) -> str:
     return claims_table(given, what)
 
 
-def full_table(analyses: Mapping[str, Analysis], name: str) -> str:
+def full_table(analyses: Mapping[str, Analysis], name: str, part: str = "") -> str:
     """Means of one metric, the best first; folded below: the table that `lpm report --figures` exports as NAME.md."""
+    if part not in ("", "spread"):
+        raise SystemExit(f"expected 'spread' or nothing after the name, got {part!r}")
     for stem, analysis in analyses.items():
         for metric in analysis.metrics("scores"):
             if name == f"{stem}-{slug(metric)}":
-                return f"{sorted_means(analysis, metric)}\n{folded(FOLDED, markdown_scores(analysis, metric))}"
+                spread = markdown_scores(analysis, metric)
+                return spread if part else f"{sorted_means(analysis, metric)}\n{folded(FOLDED, spread)}"
     raise SystemExit(f"no results; there are {', '.join(analyses)}")
 
 
