@@ -28,8 +28,8 @@ TABLE = "Table 2"
 # of the others, ICM differs from IDF by one constant, and NGU is about episodes that end
 MAIN = tuple(name for name in ALL if name not in ("icm", "ngu"))
 CONDITIONS = {
-    "deterministic": Condition("deterministic", {"noise": False}),
-    "stochastic": Condition("with the noise action", {"noise": True}),
+    "deterministic": Condition("no noise", {"noise": False}),
+    "stochastic": Condition("noise action", {"noise": True}),
 }
 
 # Mean and std of the paper, in percent of 100 bins: deterministic, stochastic.
@@ -94,8 +94,8 @@ EXPERIMENT = TrainingExperiment(
     title="MountainCar: coverage with and without a noise action",
     place=TABLE,
     about=(
-        "A car in a valley must swing to reach either end. Its two-dimensional state is divided into a grid of 100 cells; the score "
-        "is how many of them training has visited. In the stochastic variant a second action dimension above zero "
+        "A car in a valley must swing to reach either end. Its two-dimensional state is divided into a grid of 100 "
+        "cells; the score is how many of them training has visited. In the stochastic variant a second action dimension above zero "
         "freezes the car and shows a random observation: a noisy TV.",
         "The paper states neither agent nor budget, so its numbers can be compared in order, not in size.",
     ),

@@ -210,7 +210,7 @@ def bonus_table(analyses: Mapping[str, Analysis], bonus: str) -> str:
     if bonus not in arms:
         raise SystemExit(f"results/noise_table has no {bonus!r}; it has {', '.join(arms)}")
     cards = suite_cards()
-    rows = [[f"[Suite](../suite.md): total, place among {len(cards)}", f"{hundredths(card['total']['value'])}, {place}."]
+    rows = [["[Suite](../suite.md): total score", f"{hundredths(card['total']['value'])}, place {place} of {len(cards)}"]
             for place, card in enumerate(cards, 1) if card["name"] == bonus]  # fmt: skip
     method = next((m for m in ALL if ALL[m].bonus == bonus and ALL[m].policy == "learnt"), bonus)
     for title, stem, metric in SCORES:
@@ -443,10 +443,12 @@ def draw_sb3(path: Path) -> None:
 # ---- the suite's leaderboard, from the cards in results/suite ------------------------------------------------------
 def suite_cards() -> list[Card]:
     """The card of every bonus that holds, best first."""
+    from lpm_paper.methods import LABELS as NAMES
+
     cards = ranked(read_cards(CARDS)[0])
     if not cards:
         raise SystemExit("no cards in results/suite")
-    return cards
+    return [{**card, "label": NAMES.get(card["name"], card["label"])} for card in cards]
 
 
 def suite_part(what: str) -> str:

@@ -58,7 +58,7 @@ def draw_scores(analysis: Analysis, metric: str, looks: Mapping[str, Look]) -> A
     for axis, condition in zip(axes, table.conditions, strict=True):
         for row, method in enumerate(table.methods):
             if (condition, method) in table.cells:
-                colour = looks[method].colour if method in focus else "#7d858d"
+                colour = looks[method].colour if method in focus and looks[method].family != "other" else "#7d858d"
                 _strip(axis, row, table.cells[condition, method], colour)
         first = axis.get_subplotspec().is_first_col()
         labels = [plain(label) for label in table.methods.values()] if first else []
@@ -76,17 +76,17 @@ def draw_heatmaps(analysis: Analysis) -> Any:
     columns = [method for method in in_focus(analysis) if any(h.method == method for h in maps)][:MOST_COLUMNS]
     found = {(h.condition, h.method): np.asarray(h.visits, dtype=np.float64) for h in maps}
     cells = [(c, m) for c in conditions for m in columns if (c, m) in found]
-    titles = [f"{analysis.methods[method]}, {conditions[condition]}" for condition, method in cells]
+    titles = [f"{analysis.methods[method]}\n{conditions[condition]}" for condition, method in cells]
     aligned = len(cells) == len(conditions) * len(columns)
     return draw_visits(titles, [found[cell] for cell in cells], len(columns) if aligned else 4)
 
 
-def draw_visits(titles: Sequence[str], grids: Sequence[Floats], columns: int = 1, size: float = 2.4) -> Any:
+def draw_visits(titles: Sequence[str], grids: Sequence[Floats], columns: int = 1, size: float = 1.8) -> Any:
     """Maps of visits on one log scale. Grey: never visited; white: out of reach (NaN)."""
     from matplotlib.colors import LogNorm
 
     low, high = log_range(grids)
-    figure, axes = _panels(titles, size, size / 1.2, columns, square=False, fontsize=8)
+    figure, axes = _panels(titles, size, size, columns, square=False, fontsize=9)
     image = None
     for axis, visits in zip(axes, grids, strict=True):
         axis.imshow(np.where(np.isnan(visits), 1.0, 0.85), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
@@ -117,8 +117,8 @@ def encoded(figure: Any, kinds: Sequence[str] = FORMATS) -> dict[str, bytes]:
 
 def _panels(
     titles: Sequence[str],
-    width: float = 4.4,
-    height: float = 3.2,
+    width: float = 3.5,
+    height: float = 2.9,
     columns: int = 3,
     square: bool = True,
     fontsize: float = 10,
@@ -129,6 +129,7 @@ def _panels(
 
     count = len(titles)
     columns = min(2 if square and count == 4 else columns, count)
+    width = 5.5 if square and count == 1 else width
     figure = Figure(figsize=(width * columns, height * -(-count // columns)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = list(figure.subplots(-(-count // columns), columns, squeeze=False).flat)
@@ -153,7 +154,7 @@ def _line(axis: Any, band: Band, label: str, colour: str | None, dashes: Any) ->
         zorder=2 if colour is None else 3,
     )
     if colour is not None and not np.isnan(band.low).all():
-        axis.fill_between(band.steps, band.low, band.high, color=colour, alpha=0.15, linewidth=0)
+        axis.fill_between(band.steps, band.low, band.high, color=colour, alpha=0.11, linewidth=0)
 
 
 def _strip(axis: Any, row: int, cell: Cell, colour: str) -> None:

@@ -159,7 +159,7 @@ def test_heat_maps_have_a_row_per_condition_and_tell_walls_from_what_nobody_visi
     figure.draw_without_rendering()
     shown = [axis for axis in figure.axes if axis.get_title()]
     places = {axis.get_title(): axis.get_subplotspec() for axis in shown}
-    assert {title.split(", ")[1]: place.rowspan.start for title, place in places.items()} == {
+    assert {title.split("\n")[1]: place.rowspan.start for title, place in places.items()} == {
         "deterministic": 0,
         "stochastic": 1,
     }
