@@ -14,11 +14,13 @@ from lpm.experiments.experiment import Method
 from lpm_paper import maze
 from lpm_paper.methods import ADDED
 
+FIRST = "lpm_paper.lgn_first:LGNFirst"
+"""The form of LGN whose parts were measured."""
 TRAINED = "lpm_paper.lgn_forms:LGNOnTrainedFeatures"
 FEATURES = {
-    "lgn": Method("LGN: 64 random features", "lgn"),
-    "16": Method("16 random features", "lgn", {"features": 16}),
-    "256": Method("256 random features", "lgn", {"features": 256}),
+    "lgn": Method("LGN: 64 random features", FIRST),
+    "16": Method("16 random features", FIRST, {"features": 16}),
+    "256": Method("256 random features", FIRST, {"features": 256}),
     "random-anew": Method("random, begun anew after 1,024 steps", TRAINED, {"teacher": "none"}),
     "forward": Method("trained to predict the next frame", TRAINED, {"teacher": "forward_error"}),
     "inverse": Method("trained by inverse dynamics (IDF)", TRAINED, {"teacher": "idf"}),
@@ -43,7 +45,7 @@ EXPERIMENT = replace(
         "smoke": replace(
             SMOKE,
             methods=("lgn", "inverse", "random"),
-            bonus={"lgn": {"warmup": 8}, TRAINED: {"warmup": 8, "lesson": 16}},
+            bonus={FIRST: {"warmup": 8}, TRAINED: {"warmup": 8, "lesson": 16}},
         ),
         "desk": replace(DESK, seeds=3, methods=tuple(METHODS), bonus={}),
     },

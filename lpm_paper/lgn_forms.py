@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from lpm.bonuses.etd import ETD
 from lpm.bonuses.forward_error import ForwardError
 from lpm.bonuses.icm import ICM
-from lpm.bonuses.lgn import LGN, LGNConfig
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.group import ALONE, Group
 from lpm.core.registry import make
@@ -21,6 +20,7 @@ from lpm.core.transitions import Transitions
 from lpm.nn.buffers import minibatches
 from lpm.nn.networks import mlp
 from lpm.nn.seeding import seeded
+from lpm_paper.lgn_first import LGNFirst, LGNFirstConfig
 
 
 # ---- f and g as networks --------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ class NetworkByAction(nn.Module):
 
 
 @dataclass(frozen=True)
-class NetworksConfig(LGNConfig):
+class NetworksConfig(LGNFirstConfig):
     """LGN's settings, of which `ridge` has no effect, and how its networks are trained."""
 
     steps: int = 16
@@ -99,7 +99,7 @@ class NetworksConfig(LGNConfig):
         expect_idle(self, "with networks", "ridge")
 
 
-class LGNWithNetworks(LGN):
+class LGNWithNetworks(LGNFirst):
     """LGN whose f and g are networks, trained by gradient steps on each block."""
 
     Config = NetworksConfig
@@ -128,7 +128,7 @@ class LGNWithNetworks(LGN):
 
 # ---- trained features -----------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class TrainedConfig(LGNConfig):
+class TrainedConfig(LGNFirstConfig):
     """LGN's settings, and who trains its features."""
 
     teacher: Literal["none", "forward_error", "idf", "etd"] = "idf"
@@ -147,7 +147,7 @@ class TrainedConfig(LGNConfig):
             expect_idle(self, "with teacher='none'", "passes")
 
 
-class LGNOnTrainedFeatures(LGN):
+class LGNOnTrainedFeatures(LGNFirst):
     """LGN on the features of an encoder that another bonus has trained on the first steps, frozen from then on.
 
     Until it has a reward, an LGN on random features gives it: with no reward at all for a tenth of the maze's budget,
@@ -167,10 +167,10 @@ class LGNOnTrainedFeatures(LGN):
         if self.state.encoder is None:
             raise ValueError(f"LGNOnTrainedFeatures: expected an image observation, got {self.spaces.observation}")
         c = self.config
-        plain = {field.name: getattr(c, field.name) for field in fields(LGNConfig)}
-        self.stand_in = LGN(
+        plain = {field.name: getattr(c, field.name) for field in fields(LGNFirstConfig)}
+        self.stand_in = LGNFirst(
             self.spaces,
-            LGNConfig(**plain),
+            LGNFirstConfig(**plain),
             num_envs=self.num_envs,
             rollout_steps=self.rollout_steps,
             seed=int(torch.randint(2**31, (), generator=self.generator)),

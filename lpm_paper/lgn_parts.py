@@ -12,32 +12,34 @@ from lpm.suite.worlds import ROOMS, ROOMS_AGENT
 from lpm_paper.maze import score
 from lpm_paper.methods import ADDED
 
+FIRST = "lpm_paper.lgn_first:LGNFirst"
+"""The form of LGN whose parts were measured."""
 NETWORKS = "lpm_paper.lgn_forms:LGNWithNetworks"
 PARTS = {
-    "lgn": Method("LGN", "lgn"),
-    "gate-off": Method("no gate", "lgn", {"gate": False}),
-    "power-0.5": Method("square root of the gate", "lgn", {"power": 0.5}),
-    "power-2": Method("square of the gate", "lgn", {"power": 2.0}),
-    "denoise-none": Method("distances with the noise", "lgn", {"denoise": "none"}),
-    "denoise-direction": Method("distances without noisy directions", "lgn", {"denoise": "direction"}),
-    "neither": Method("no gate, distances with the noise", "lgn", {"gate": False, "denoise": "none"}),
-    "units-none": Method("distances of plain features", "lgn", {"units": "none"}),
-    "units-variance": Method("distances in units of variance", "lgn", {"units": "variance"}),
-    "reach-2": Method("new beyond 2 steps", "lgn", {"reach": 2.0}),
-    "memory-episodic": Method("memory of the episode", "lgn", {"memory": "episodic"}),
-    "memory-lifelong": Method("memory of the run", "lgn", {"memory": "lifelong"}),
-    "memory-256": Method("256 states remembered", "lgn", {"memory_size": 256}),
-    "memory-4096": Method("4,096 states remembered", "lgn", {"memory_size": 4096}),
-    "regression-joint": Method("one regression for all actions", "lgn", {"regression": "joint"}),
-    "fourier-0": Method("f and g linear", "lgn", {"fourier": 0}),
-    "fourier-64": Method("64 Fourier features", "lgn", {"fourier": 64}),
+    "lgn": Method("LGN", FIRST),
+    "gate-off": Method("no gate", FIRST, {"gate": False}),
+    "power-0.5": Method("square root of the gate", FIRST, {"power": 0.5}),
+    "power-2": Method("square of the gate", FIRST, {"power": 2.0}),
+    "denoise-none": Method("distances with the noise", FIRST, {"denoise": "none"}),
+    "denoise-direction": Method("distances without noisy directions", FIRST, {"denoise": "direction"}),
+    "neither": Method("no gate, distances with the noise", FIRST, {"gate": False, "denoise": "none"}),
+    "units-none": Method("distances of plain features", FIRST, {"units": "none"}),
+    "units-variance": Method("distances in units of variance", FIRST, {"units": "variance"}),
+    "reach-2": Method("new beyond 2 steps", FIRST, {"reach": 2.0}),
+    "memory-episodic": Method("memory of the episode", FIRST, {"memory": "episodic"}),
+    "memory-lifelong": Method("memory of the run", FIRST, {"memory": "lifelong"}),
+    "memory-256": Method("256 states remembered", FIRST, {"memory_size": 256}),
+    "memory-4096": Method("4,096 states remembered", FIRST, {"memory_size": 4096}),
+    "regression-joint": Method("one regression for all actions", FIRST, {"regression": "joint"}),
+    "fourier-0": Method("f and g linear", FIRST, {"fourier": 0}),
+    "fourier-64": Method("64 Fourier features", FIRST, {"fourier": 64}),
     "networks": Method("f and g networks, 16 gradient steps", NETWORKS),
     "networks-1": Method("f and g networks, 1 gradient step", NETWORKS, {"steps": 1}),
-    "prior-zero": Method("f expects nothing, not persistence", "lgn", {"prior": "zero"}),
-    "ridge-0.5": Method("ridge 0.5", "lgn", {"ridge": 0.5}),
-    "ridge-50": Method("ridge 50", "lgn", {"ridge": 50.0}),
-    "horizon-1000": Method("errors fade in 1,000 steps", "lgn", {"horizon": 1e3}),
-    "horizon-100000": Method("errors fade in 100,000 steps", "lgn", {"horizon": 1e5}),
+    "prior-zero": Method("f expects nothing, not persistence", FIRST, {"prior": "zero"}),
+    "ridge-0.5": Method("ridge 0.5", FIRST, {"ridge": 0.5}),
+    "ridge-50": Method("ridge 50", FIRST, {"ridge": 50.0}),
+    "horizon-1000": Method("errors fade in 1,000 steps", FIRST, {"horizon": 1e3}),
+    "horizon-100000": Method("errors fade in 100,000 steps", FIRST, {"horizon": 1e5}),
 }
 """The kind and number of features matter for images only: `lgn_features.py`."""
 REFERENCES = {name: ADDED[name] for name in ("none", "random", "oracle")}

@@ -22,7 +22,7 @@ from lpm.nn.random_target import RandomTargetModel
 from lpm.nn.seeding import seeded
 
 Form = Literal["log", "linear"]
-SPREAD = 512  # rows at most that the relative floor is measured on
+FLOOR_ROWS = 512  # rows at most that the relative floor is measured on
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,10 @@ class LearningProgress(IntrinsicReward):
     def _raise_floor(self, share: float) -> None:
         """To `error_floor` add a share of the median error of predicting the mean of what came so far."""
         held = len(self.buffer)
-        looked_at = self.experience.latest(held, [fixed_sample(held, SPREAD)])
-        (index,) = looked_at.parts
-        slots = looked_at.slots[index.to(looked_at.slots.device)]
-        seen = self.experience.all_gather(self.experience.at(slots, lambda rows: rows.x_next).flatten(1))
+        sample = self.experience.latest(held, [fixed_sample(held, FLOOR_ROWS)])
+        (index,) = sample.parts
+        slots = sample.slots[index.to(sample.slots.device)]
+        seen = self.experience.all_gather(self.experience.at(slots, lambda rows: rows.x_next).flatten(1), slots)
         self.floor.fill_(self.least_floor).add_(share * (seen - seen.mean(0)).square().mean(1).median())
 
 

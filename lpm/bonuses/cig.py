@@ -25,7 +25,7 @@ from lpm.nn.random_target import random_encoder
 from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedForward
 
-LEAST_NOISE = 1e-8  # of σ², so that a world without any has a logarithm
+MIN_NOISE = 1e-8  # of σ², so that a world without any has a logarithm
 
 
 def deviations(predictions: Tensor) -> Tensor:
@@ -160,7 +160,7 @@ class CIG(Learner):
         residual = self.experience.at_fresh(
             lambda rows: mean_square(self.ensemble(phi[rows.index], rows.code).mean(0), phi_next[rows.index])
         )
-        variance = residual.mean().clamp_min(LEAST_NOISE)
+        variance = residual.mean().clamp_min(MIN_NOISE)
         self.noise.copy_(variance * phi.shape[1])
         self.memory.count.zero_()  # the rows are those of the ensemble before
         return {"ensemble_loss": value, "noise_variance": variance}

@@ -18,7 +18,7 @@ from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Encoder, follow_
 from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedLinear
-from lpm.nn.statistics import UNCLIPPED
+from lpm.nn.statistics import OVERFLOW_CLIP
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class EME(Learner):
         rows = batch.rows()
         assert rows.reward is not None
         assert rows.policy is not None
-        reward, policy = (value.float().clamp(-UNCLIPPED, UNCLIPPED) for value in (rows.reward, rows.policy))
+        reward, policy = (value.float().clamp(-OVERFLOW_CLIP, OVERFLOW_CLIP) for value in (rows.reward, rows.policy))
         self.experience.observe(batch, reward=reward, policy=policy, terminated=batch.terminated[batch.valid])
 
     def _bonus(self, rows: Prepared) -> Tensor:

@@ -24,7 +24,7 @@ from lpm.nn.random_target import random_encoder
 from lpm.nn.seeding import seeded
 from lpm.nn.statistics import RunningMoments
 
-LEAST_STD = 1e-4  # code: added to the softplus
+MIN_STD = 1e-4  # code: added to the softplus
 
 
 class Gaussian(NamedTuple):
@@ -98,7 +98,7 @@ class Belief(nn.Module):
     def forward(self, *inputs: Tensor) -> tuple[Gaussian, Tensor]:
         """Inputs (B, ·), side by side, to the belief and the hidden layer it comes from."""
         h = self.body(torch.cat(inputs, 1))
-        return Gaussian(self.mean(h), nn.functional.softplus(self.spread(h)) + LEAST_STD), h
+        return Gaussian(self.mean(h), nn.functional.softplus(self.spread(h)) + MIN_STD), h
 
 
 @register("lbs")

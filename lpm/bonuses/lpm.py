@@ -262,7 +262,7 @@ class AlgorithmOne(LearningProgress):
         metrics = {"dynamics_loss": self._fit_dynamics(self._dynamics_batches(generator))}
         length = len(self.queue)
         if length:
-            errors = self.experience.all_gather(self.queue.errors)
+            errors = self.experience.all_gather(self.queue.errors, self.queue.slots)
             metrics |= self._fit_error_model(self.queue.slots, generator)
             metrics |= {"queue_error_mean": errors.mean(), "queue_error_std": errors.std(correction=0)}
         metrics["queue_length"] = torch.tensor(float(length))
@@ -328,7 +328,7 @@ class LPM(AlgorithmOne):
         c, errors = self.config, self.buffer["error"][slots]
         if isinstance(self.error_model, ErrorModel) and self.error_model.affine:
             predicted = self.experience.at(slots, lambda rows: self._predict_error(rows).mean(1))
-            self.error_model.calibrate(*map(self.experience.all_gather, (errors, predicted)))
+            self.error_model.calibrate(*(self.experience.all_gather(x, slots) for x in (errors, predicted)))
         length = len(self.queue)
         parts = minibatches(length, c.error_batch_size, c.error_steps, generator)
         batches = self.experience.latest(length, parts, slots)

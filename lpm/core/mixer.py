@@ -21,7 +21,7 @@ Rewards = TypeVar("Rewards", Floats, Tensor)
 CLIP = 10.0
 """Bound on a reward that is on the common scale: the first reward of a sparse task, a glitch of the bonus."""
 BONUS_QUANTILE = 0.9
-"""Of all segments so far: a bonus that fades as everything becomes known stays small, it is not scaled up again."""
+"""Of all segments so far: a bonus that fades as everything becomes known stays small."""
 TASK_QUANTILE, TASK_SEGMENTS = 0.5, 128
 """Of the latest segments with a reward: the scale follows a task whose rewards grow or shrink."""
 

@@ -21,6 +21,9 @@ SEGMENT = 128
 """Steps of a segment: a horizon of 1/(1 - 0.99) and a little more."""
 KEPT = 512
 """Sizes that are kept. A scale of the whole run thins them out evenly when there are more."""
+ENOUGH, FLOOR = 64, 0.25
+"""A scale of the whole run that was measured on this many segments never falls below this share of its highest value:
+what is left of a bonus when everything is known is not scaled up again, however long that lasts."""
 TINY = 1e-12
 """Of the mean |R| of a segment: a deviation of less is rounding, not variation."""
 LEAST = 1e-30
@@ -79,15 +82,17 @@ class ReturnScale:
         self._steps = 0  # of the open segment
         self._stride, self._seen = 1, 0  # one of so many segments is kept, and segments since the last that was
         self._sizes = np.zeros(0)
+        self._highest = 0.0  # quantile so far, once it is that of ENOUGH segments
         self.latest = 0.0
         """Size of the latest segment; before the first one is whole, of what there is of it."""
 
     @property
     def value(self) -> float:
         """The scale; 1 while nothing has varied."""
-        if len(self._sizes):
-            return lower_quantile(self._sizes, self.quantile)
-        return self.latest or 1.0
+        if not len(self._sizes):
+            return self.latest or 1.0
+        quantile = lower_quantile(self._sizes, self.quantile)
+        return quantile if self.recent is not None else max(quantile, FLOOR * self._highest)
 
     def observe(self, rewards: NDArray[Any], valid: NDArray[np.bool_]) -> None:
         """A (T, N) block of rewards, once and in time order."""
@@ -136,7 +141,10 @@ class ReturnScale:
         self._sizes = np.append(self._sizes, size)
         if self.recent is not None:
             self._sizes = self._sizes[-self.recent :]
-        elif len(self._sizes) >= KEPT:
+            return
+        if len(self._sizes) >= ENOUGH:
+            self._highest = max(self._highest, lower_quantile(self._sizes, self.quantile))
+        if len(self._sizes) >= KEPT:
             self._sizes, self._stride = self._sizes[1::2], self._stride * 2
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -144,15 +152,16 @@ class ReturnScale:
         counters = torch.tensor([self._steps, self._stride, self._seen])
         sizes = torch.zeros(KEPT, dtype=torch.float64)  # of one shape, so that a state can be checked against another
         sizes[: len(self._sizes)] = torch.from_numpy(self._sizes)
-        latest = torch.tensor(self.latest, dtype=torch.float64)
-        return {"rows": torch.from_numpy(self._sums.T.copy()), "counters": counters, "sizes": sizes, "latest": latest}
+        levels = torch.tensor([self.latest, self._highest], dtype=torch.float64)
+        return {"rows": torch.from_numpy(self._sums.T.copy()), "counters": counters, "sizes": sizes, "levels": levels}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore what `state_dict` saved."""
         self._sums = state["rows"].numpy().T.copy()
         self._steps, self._stride, self._seen = state["counters"].tolist()
         sizes = state["sizes"].numpy()
-        self._sizes, self.latest = sizes[sizes > 0].copy(), float(state["latest"])
+        self._sizes = sizes[sizes > 0].copy()
+        self.latest, self._highest = state["levels"].tolist()
 
 
 class RunningDeviation:

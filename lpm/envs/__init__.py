@@ -21,6 +21,7 @@ _ENTRY_POINTS = {
     "NoisyMaze": ("lpm.envs.noisy_maze:make_single", "lpm.envs.noisy_maze:make_noisy_maze"),
     "Atari": ("lpm.envs.atari:Atari", "lpm.envs.atari:make_atari_vector"),
     "LavaCrossing": ("lpm.envs.lava:LavaCrossing", "lpm.envs.lava:LavaCrossingVector"),
+    "DeepSea": ("lpm.envs.deep_sea:DeepSea", "lpm.envs.deep_sea:DeepSeaVector"),
     "Rooms": ("lpm.envs.rooms:Rooms", "lpm.envs.rooms:RoomsVector"),
 }
 

@@ -54,7 +54,7 @@ class EnvEntry:
 
 def list_envs() -> tuple[EnvEntry, ...]:
     """Every environment in every condition."""
-    return (*_mountain_cars(), *_mazes(), *_games(), _lava(), _noisy_tv(), *_rooms())
+    return (*_mountain_cars(), *_mazes(), *_games(), _lava(), _noisy_tv(), _deep_sea(), *_rooms())
 
 
 def find_env(name: str) -> EnvEntry:
@@ -187,6 +187,11 @@ def _noisy_tv() -> EnvEntry:
         ("minigrid",),
         "minigrid",
     )
+
+
+def _deep_sea() -> EnvEntry:
+    what = "bsuite's DeepSea, 10x10: one of 2^10 sequences of actions pays, no noise"
+    return EnvEntry("deep_sea", "lpm/DeepSea-v0", {}, what, ((0,), (1,), (0, 1), (0, 1)))
 
 
 def _rooms() -> list[EnvEntry]:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,6 +78,10 @@ class Condition:
     env: Mapping[str, Any] = field(default_factory=dict)
     mixer: Settings | None = None
     """How rewards are combined in this variant; None: as at this size."""
+    env_id: str = ""
+    """Gymnasium id of the environment; empty: the experiment's."""
+    steps: int | None = None
+    """The most steps that a run needs here, whatever the size; None: as many as the size has."""
 
 
 Scores = Callable[[Mapping[str, list[float]], NDArray[np.int64]], dict[str, float]]
@@ -119,14 +124,15 @@ class TrainingExperiment(Experiment):
         size, chosen = self.sizes[common["scale"]], self.methods[common["method"]]
         variant = self.variants[common["condition"]]
         mixer = next(mixer for mixer in (variant.mixer, size.mixer, self.mixer) if mixer is not None)
+        steps = size.steps if variant.steps is None else min(size.steps, variant.steps)
         config = RunConfig(
-            self.env_id,
+            variant.env_id or self.env_id,
             algo=self.algo,
             bonus=chosen.bonus,
             policy=chosen.policy,
-            steps=size.steps,
+            steps=steps,
             seed=common["seed"],
-            log_every=max(size.steps // POINTS, 1),
+            log_every=max(steps // POINTS, 1),
             env={**size.env, **variant.env},
             agent=agent_config(self.algo, size.agent),
             bonus_settings=configure(chosen.bonus, **{**size.bonus.get(chosen.bonus, {}), **chosen.fields, **fields}),
@@ -138,7 +144,7 @@ class TrainingExperiment(Experiment):
             del tables["run"][own]
         if chosen.policy != "learnt":
             settings["policy"] = chosen.policy
-        return settings, size.steps, config
+        return settings, steps, config
 
     @staticmethod
     def run(task: RunConfig, tick: Tick, scratch: Path) -> Result:
@@ -162,9 +168,12 @@ class TrainingExperiment(Experiment):
             scores += self.derived(scores)
         settings = results[0]["settings"]
         config = settings["config"]
-        common = {**config["run"], **config[self.algo], "mixer": config["mixer"]}
-        del common["log_every"]
-        steps = f"Here, at the {settings['scale']} scale: {config['run']['steps']:,} steps a run."
+        runs = [result["settings"]["config"]["run"] for result in results]
+        same = {name: value for name, value in config["run"].items() if all(run.get(name) == value for run in runs)}
+        common = {**same, **config[self.algo], "mixer": config["mixer"]}
+        common.pop("log_every", None)
+        budgets = " to ".join(f"{steps:,}" for steps in sorted({f(run["steps"] for run in runs) for f in (min, max)}))
+        steps = f"Here, at the {settings['scale']} scale: {budgets} steps a run."
         return self.show(
             results,
             {c: label for c, label in self.conditions.items() if any(c == key[0] for key in cells)},
@@ -219,7 +228,7 @@ def run_training(config: RunConfig, tick: Tick, scratch: Path) -> Result:
     from lpm.runs import RunFolder, TrainOptions, read_metrics, train
 
     resume = (scratch / "config.toml").exists()
-    done = 0
+    done, started = 0, process_time()
     latest: Agent | None = None
 
     def progress(agent: Agent, metrics: Mapping[str, float]) -> None:
@@ -241,7 +250,8 @@ def run_training(config: RunConfig, tick: Tick, scratch: Path) -> Result:
         return {**_result(rows, visits, ended["seconds"], ended["time_shares"]), "diverged": str(error)}
     if outcome.status == "interrupted":
         raise SystemExit(f"interrupted at step {outcome.steps}; a checkpoint is in {scratch}")
-    return _result(outcome.rows, outcome.visits, outcome.seconds, outcome.time_shares)
+    cpu = {} if resume else {"cpu_seconds": round(process_time() - started, 2)}  # of an interrupted run not known
+    return {**_result(outcome.rows, outcome.visits, outcome.seconds, outcome.time_shares), **cpu}
 
 
 def _result(

@@ -203,9 +203,11 @@ class Experience(nn.Module):
         parts = torch.split(torch.arange(len(slots), device=slots.device), self.chunk)
         return torch.cat([function(self._prepared(slots, part)) for part in parts])
 
-    def all_gather(self, rows: Tensor) -> Tensor:
-        """The rows (B, ...) of all processes, one's after the other's."""
-        return self.group.rows(rows)
+    def all_gather(self, rows: Tensor, slots: Tensor) -> Tensor:
+        """What all processes computed of their slots of the buffer, (B, ...), in the order of a single process."""
+        if self.group.alone:
+            return rows
+        return self.group.rows(rows)[self.group.rows(self.buffer["number"][slots]).argsort()]
 
     def at_fresh(self, function: Callable[[Prepared], Tensor]) -> Tensor:
         """`function`, which returns one result per row, over what came since the last update, oldest first."""

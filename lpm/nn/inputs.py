@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from lpm.core.group import Order
 from lpm.core.spaces import Spaces
-from lpm.nn.statistics import UNCLIPPED, RangeWatch, RobustScale, RunningMoments
+from lpm.nn.statistics import OVERFLOW_CLIP, RangeWatch, RobustScale, RunningMoments
 
 Normalise = Literal["none", "standard", "scalar", "robust"]
 
@@ -75,11 +75,11 @@ class ObservationInput(nn.Module):
         if isinstance(self.moments, RunningMoments) and self._bytes(obs):
             # scaled and standardised in one go: images are long, and every pass over them takes its time
             mean, std = self.moments.mean * self.span + self.low, self.moments.std * self.span
-            clip = UNCLIPPED if self.clip is None else self.clip
+            clip = OVERFLOW_CLIP if self.clip is None else self.clip
             return self._laid_out(obs).float().sub_(mean).div_(std).clamp_(-clip, clip)
         x = self.raw(obs)
         if self.moments is None:
-            return x if obs.dtype == torch.uint8 else x.clamp(-UNCLIPPED, UNCLIPPED)  # bounds may be broken
+            return x if obs.dtype == torch.uint8 else x.clamp(-OVERFLOW_CLIP, OVERFLOW_CLIP)  # bounds may be broken
         return self.moments.normalise(x, self.clip)
 
     @torch.no_grad()

@@ -257,13 +257,13 @@ class EpisodeLine(NamedTuple):
     episode: Tensor  # (N, L) number of the episode, 0 for the one that was running
     capacity: int
 
-    def nearest(self, rows: Tensor, weight: Tensor) -> Tensor:
+    def nearest(self, rows: Tensor, weight: Tensor | None = None) -> Tensor:
         """Distance of each successor (T, N) to the nearest earlier row of its episode; 0 where there is none.
 
         `rows` are the line's as they are compared, (N, L, D); `weight` (T, N, D) is that of each squared difference.
         """
-        steps = weight.shape[0]
-        first = self.rows.shape[1] - 2 * steps
+        steps = (self.rows.shape[1] - self.capacity) // 2
+        first = self.capacity
         order = self.live.cumsum(1)
         nearest = []
         at_once = max(1, PAIRS_AT_ONCE // max(1, self.live.numel()))
@@ -273,7 +273,8 @@ class EpisodeLine(NamedTuple):
             seen = self.live.unsqueeze(1) & (self.episode.unsqueeze(1) == self.episode[:, at].unsqueeze(2))
             age = order[:, at].unsqueeze(2) - order.unsqueeze(1)
             seen &= (age > 0) & (age <= self.capacity)
-            nearest.append(nearest_weighted(rows[:, at], rows, weight[span].transpose(0, 1), seen).T)
+            weights = None if weight is None else weight[span].transpose(0, 1)
+            nearest.append(nearest_weighted(rows[:, at], rows, weights, seen).T)
         return torch.cat(nearest)
 
 
@@ -283,20 +284,28 @@ PAIRS_IN_CACHE = 2**17
 """Distances that are computed at a time where they are passed over many times."""
 
 
-def nearest_weighted(query: Tensor, rows: Tensor, weight: Tensor, live: Tensor) -> Tensor:
+def nearest_weighted(query: Tensor, rows: Tensor, weight: Tensor | None, live: Tensor | None) -> Tensor:
     """√Σ_d w_d (q_d − r_d)² to the nearest live row: queries and weights (N, Q, D), rows (N, M, D), live (N, Q, M).
+
+    None as weights: all 1; as live: all rows are.
 
     The neighbour is found by a matrix product in float64 and its distance computed from differences. 0 where no row
     is live.
     """
-    query, rows, weight = query.double(), rows.double(), weight.double()
-    rough = torch.baddbmm(
-        torch.bmm(weight, rows.square().transpose(1, 2)), weight * query, rows.transpose(1, 2), alpha=-2
-    )
-    index = rough.masked_fill_(~live, torch.inf).argmin(2)
+    query, rows = query.double(), rows.double()
+    if rows.shape[1] == 0:
+        return query.new_zeros(query.shape[:2]).float()
+    if weight is None:
+        rough = torch.baddbmm(rows.square().sum(2).unsqueeze(1), query, rows.transpose(1, 2), alpha=-2)
+    else:
+        weight = weight.double()
+        squares = torch.bmm(weight, rows.square().transpose(1, 2))
+        rough = torch.baddbmm(squares, weight * query, rows.transpose(1, 2), alpha=-2)
+    index = (rough if live is None else rough.masked_fill_(~live, torch.inf)).argmin(2)
     near = rows.gather(1, index.unsqueeze(2).expand(-1, -1, rows.shape[2]))
-    distance = (weight * (query - near).square()).sum(2).sqrt()
-    return torch.where(live.any(2), distance, 0).float()
+    squares = (query - near).square()
+    distance = (squares if weight is None else weight * squares).sum(2).sqrt()
+    return (distance if live is None else torch.where(live.any(2), distance, 0)).float()
 
 
 class StepMemory(nn.Module):

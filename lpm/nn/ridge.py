@@ -14,9 +14,10 @@ ATTEMPTS = 12  # with ten times as much jitter each
 class RidgeByAction(nn.Module):
     """Linear regressions y ≈ x·W, one for each action, from running sums of xᵀx and xᵀy in float64.
 
-    W minimises Σ‖y − x·W‖² + ridge·‖W − W₀‖². W₀ is 0, or with `persistence` the best model in which each output is
-    a multiple of the input of the same number plus a constant ("the feature stays, or returns to its mean"): two
-    numbers per output, known after a few rows. The columns of x are then (features, …, 1 at place `one`, …).
+    W minimises Σ‖y − x·W‖² + ridge·‖W − W₀‖². W₀ is 0, but for the first `persistence` outputs: there it is the best
+    model in which each output is a multiple of the input of the same number plus a constant ("the feature stays, or
+    returns to its mean"), two numbers per output, known after a few rows. The columns of x are then (features, …, 1 at
+    place `one`, …).
 
     >>> import torch
     >>> model = RidgeByAction(1, 2, 1, ridge=1e-6)
@@ -32,7 +33,7 @@ class RidgeByAction(nn.Module):
     weight: Tensor  # (A, K, D) the solution, in float32
 
     def __init__(
-        self, actions: int, columns: int, outputs: int, *, ridge: float, persistence: bool = False, one: int = -1
+        self, actions: int, columns: int, outputs: int, *, ridge: float, persistence: int = 0, one: int = -1
     ) -> None:
         super().__init__()
         self.ridge, self.persistence, self.one = ridge, persistence, one
@@ -43,11 +44,12 @@ class RidgeByAction(nn.Module):
         # the gate on everything far from it for thousands of steps.
         self.solve()
 
-    def forward(self, x: Tensor, action: Tensor) -> Tensor:
-        """Rows (B, K) and their actions (B,) to predictions (B, D)."""
-        out = x.new_zeros(len(x), self.weight.shape[2])
-        for number, rows in _by_action(action, len(self.weight)):
-            out[rows] = x[rows] @ self.weight[number]
+    def forward(self, x: Tensor, action: Tensor, outputs: slice = slice(None)) -> Tensor:
+        """Rows (B, K) and their actions (B,) to predictions (B, D), or some of the outputs only."""
+        weight = self.weight[..., outputs]
+        out = x.new_zeros(len(x), weight.shape[2])
+        for number, rows in _by_action(action, len(weight)):
+            out[rows] = x[rows] @ weight[number]
         return out
 
     def add(self, x: Tensor, action: Tensor, y: Tensor, keep: float = 1.0, group: Group = ALONE) -> None:
@@ -73,18 +75,18 @@ class RidgeByAction(nn.Module):
 
     def _persistence(self) -> Tensor:
         """W₀: for each action and output d, least squares on (x_d, 1), with a share of x_d between 0 and 1."""
-        outputs = self.moment.shape[2]
+        outputs = self.persistence
         count = self.gram[:, self.one, self.one].unsqueeze(1) + 1
-        x, y = self.gram[:, self.one, :outputs], self.moment[:, self.one]
+        x, y = self.gram[:, self.one, :outputs], self.moment[:, self.one, :outputs]
         square = self.gram.diagonal(dim1=1, dim2=2)[:, :outputs]
-        product = self.moment.diagonal(dim1=1, dim2=2)
+        product = self.moment.diagonal(dim1=1, dim2=2)[:, :outputs]
         variance, covariance = square - x * x / count, product - x * y / count
         # a feature that has hardly moved is expected to stay
         little = 1e-3 * variance.mean(1, keepdim=True) + 1e-9
         share = ((covariance + little) / (variance + little)).clamp(0, 1)
         start = torch.zeros_like(self.moment)
-        start.diagonal(dim1=1, dim2=2).copy_(share)
-        start[:, self.one] = (y - share * x) / count
+        start[..., :outputs].diagonal(dim1=1, dim2=2)[:, :outputs] = share
+        start[:, self.one, :outputs] = (y - share * x) / count
         return start
 
 

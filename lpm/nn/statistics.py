@@ -14,7 +14,7 @@ from lpm.core.group import Order
 RESOLUTION = 1e-6
 """A spread below this share of the values themselves is rounding, not information."""
 LARGEST_STD = 1e37  # finite as float32
-UNCLIPPED = 1e6
+OVERFLOW_CLIP = 1e6
 """Where numbers are cut that nothing else bounds: squares of larger ones, and gradients of those, overflow."""
 
 
@@ -149,7 +149,7 @@ class RunningMoments(Statistics):
 
     def normalise(self, rows: Tensor, clip: float | None = None) -> Tensor:
         """Standardise with the active statistics."""
-        clip = UNCLIPPED if clip is None else clip
+        clip = OVERFLOW_CLIP if clip is None else clip
         return (rows - self.mean).div_(self.std).clamp_(-clip, clip)
 
 
@@ -255,13 +255,13 @@ class RobustScale(HashedSample, Statistics):
 class RangeWatch(nn.Module):
     """Whether statistics that were frozen still fit what comes; if not, they are measured again, on everything so far.
 
-    Those of fewer than `ENOUGH` rows are provisional: they are replaced as soon as more than `FEW` of the values of a
-    dimension lie outside ±`limit`. After that it takes `MOST`, and more than `FEW` gives one warning. Statistics that
-    squash instead of cutting are replaced while they are provisional only, if `MOST` lies outside.
+    Those of fewer than `PROVISIONAL_ROWS` are replaced as soon as more than `WARN_SHARE` of the values of a dimension
+    lie outside ±`limit`. After that it takes `REPLACE_SHARE`, and more than `WARN_SHARE` gives one warning. Statistics
+    that squash instead of cutting are replaced while they are provisional only, if `REPLACE_SHARE` lies outside.
     """
 
-    ENOUGH, WINDOW = 1024, 4096
-    FEW, MOST = 0.05, 0.5
+    PROVISIONAL_ROWS, REVIEW_ROWS = 1024, 4096
+    WARN_SHARE, REPLACE_SHARE = 0.05, 0.5
 
     outside: Tensor  # of each dimension, since the last judgement
     watched: Tensor  # rows since then
@@ -300,16 +300,16 @@ class RangeWatch(nn.Module):
     def review(self) -> bool:
         """Judge what came since the last time; True if the statistics were measured again."""
         (statistics,) = self._statistics
-        provisional = int(self.measured) < self.ENOUGH
+        provisional = int(self.measured) < self.PROVISIONAL_ROWS
         watched = int(self.watched)
-        if watched == 0 or not (provisional or (watched >= self.WINDOW and not statistics.squashes)):
+        if watched == 0 or not (provisional or (watched >= self.REVIEW_ROWS and not statistics.squashes)):
             return False
         share = self.outside.max().item() / watched
-        if share > (self.FEW if provisional and not statistics.squashes else self.MOST):
+        if share > (self.WARN_SHARE if provisional and not statistics.squashes else self.REPLACE_SHARE):
             self.freeze()
             return True
         if not provisional:
-            if share > self.FEW and not self.warned:
+            if share > self.WARN_SHARE and not self.warned:
                 self._warn(share)
             self._restart()
         return False

@@ -430,6 +430,6 @@ def test_the_page_runs() -> None:
     text = (Path(__file__).parents[2] / "docs" / "adapters" / "rllib.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     names: dict[str, Any] = {}
-    exec(compile(code.replace("4000", "64"), "rllib.md", "exec"), names)
+    exec(compile(code.replace("4000", "128"), "rllib.md", "exec"), names)
     assert names["result"]["learners"]["default_policy"]["intrinsic_share"] >= 0
     names["algorithm"].stop()

@@ -67,6 +67,21 @@ def test_finished_runs_are_stored_and_not_repeated(
         run(monkeypatch, "sb3_mountain_car.py", *options, "--steps", "300")
 
 
+@pytest.mark.parametrize("bonus", ["none", "lgn"])
+def test_minigrid_with_and_without_the_line(
+    bonus: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("minigrid")
+    env_id, out = "MiniGrid-Dynamic-Obstacles-5x5-v0", tmp_path / "run.json"  # its episodes are short
+    run(monkeypatch, "sb3_minigrid.py", *("--env-id", env_id, "--bonus", bonus, "--steps", "1100", "--out", str(out)))
+    stored = json.loads(out.read_text())
+    assert (stored["settings"]["env_id"], stored["settings"]["bonus"]) == (env_id, bonus)
+    assert stored["curve"][-1][0] == 2048
+    assert 0 <= stored["curve"][-1][1] < 0.9
+    assert stored["steps_90"] is None
+    assert "90 % of the episodes succeed never" in capsys.readouterr().out
+
+
 def test_the_code_of_the_page_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "adapters" / "sb3.md").read_text()

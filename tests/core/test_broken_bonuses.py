@@ -4,7 +4,6 @@
 up, the nine that an earlier `check_intrinsic` let pass first.
 """
 
-import re
 from typing import Any
 
 import numpy as np
@@ -277,57 +276,48 @@ class IgnoresSuccessorsOfTruncated(Tiny):
         self.count += batch.valid.sum()
 
 
-KINDS: list[tuple[type[Tiny], str, str]] = [
-    (TimesEnvironments, "the number of environments sets no scale", "environment 0 when it is alone.*however many"),
-    (TimesItsEnvironments, "the number of environments sets no scale", "made for another number of environments"),
-    (CentredOverEnvironments, "the number of environments sets no scale", "paid for what it did"),
-    (LearnsFromTheFirst, "every transition is learnt from", r"got \[True, False, False\]; .*all of batch.rows\(\)"),
-    (IgnoresSeed, "seed and generator are used", r"generators of seeds 0 and 1 are the same; pass the seed on"),
-    (WeightsWithoutSeed, "seed and generator are used", r"parameters of seeds 0 and 1 are the same, head.weight"),
-    (IgnoresGenerator, "seed and generator are used", r"draws from another generator.*use _update's argument"),
-    (
-        OverflowsOnLargeNumbers,
-        "large numbers stay finite",
-        r"observations of 1e\+12.*make reward infinite.*standardise",
-    ),
-    (OverflowsItsRing, "more transitions than a rollout", r"three rollouts in one block.*keeps the newest rows"),
-    (DropsTerminals, "every transition is learnt from", "terminal transitions are not learnt from"),
-    (PaysNoTerminals, "an end of an episode is an end for either reason", "an episode's last step.*what comes after"),
-    (DeadUpdate, "update learns", "none of the 2 parameters; give them to add_optimizer"),
-    (Transposed, "shape and finiteness", r"expected rewards of shape \(T, N\) = \(8, 3\), got \(3, 8\)"),
-    (NotANumber, "shape and finiteness", "expected finite rewards"),
-    (LeaksGradients, "shape and finiteness", "gradient True.*override _step, not step"),
-    (PaysDoubles, "shape and finiteness", "expected float32.*got torch.float64"),
-    (PaysElsewhere, "shape and finiteness", "on meta"),
-    (RemembersInScore, "score is pure", "change buffers in _observe"),
-    (ThrowsDice, "score is pure", r"second score\[0, 0\]: expected -?\d.*, got -?\d.*; draw nothing in _score"),
-    (ReseedsTheWorld, "no global randomness", "draw from the generator that is given"),
-    (LearnsFromFiller, "invalid transitions are scored 0 and leave no trace", r"look at batch.rows\(\)"),
-    (
-        PaysFiller,
-        "invalid transitions are scored 0 and leave no trace",
-        r"expected reward 0 for invalid transitions, got \[\d.*; leave _masked as it is",
-    ),
-    (LooksAtTheReset, "invalid transitions are scored 0 and leave no trace", "look at batch.rows"),
-    (DependsOnTheCut, "splitting a block in time changes nothing", "accumulate in _observe"),
-    (KeepsItsStateToItself, "saved in mid-cycle, loaded equal", "register_buffer whatever is remembered"),
-    (KeepsEverything, "memory is bounded", r"12 more blocks of 24 transitions add [\d,]+ bytes.*must have a bound"),
-    (SurvivesTruncation, "an end of an episode is an end for either reason", "ends with batch.done"),
-    (IgnoresSuccessorsOfTruncated, "every transition is learnt from", "not learnt from where an episode is truncated"),
+KINDS: list[tuple[type[Tiny], str]] = [
+    (TimesEnvironments, "the number of environments sets no scale"),
+    (TimesItsEnvironments, "the number of environments sets no scale"),
+    (CentredOverEnvironments, "the number of environments sets no scale"),
+    (LearnsFromTheFirst, "every transition is learnt from"),
+    (IgnoresSeed, "seed and generator are used"),
+    (WeightsWithoutSeed, "seed and generator are used"),
+    (IgnoresGenerator, "seed and generator are used"),
+    (OverflowsOnLargeNumbers, "large numbers stay finite"),
+    (OverflowsItsRing, "more transitions than a rollout"),
+    (DropsTerminals, "every transition is learnt from"),
+    (PaysNoTerminals, "an end of an episode is an end for either reason"),
+    (DeadUpdate, "update learns"),
+    (Transposed, "shape and finiteness"),
+    (NotANumber, "shape and finiteness"),
+    (LeaksGradients, "shape and finiteness"),
+    (PaysDoubles, "shape and finiteness"),
+    (PaysElsewhere, "shape and finiteness"),
+    (RemembersInScore, "score is pure"),
+    (ThrowsDice, "score is pure"),
+    (ReseedsTheWorld, "no global randomness"),
+    (LearnsFromFiller, "invalid transitions are scored 0 and leave no trace"),
+    (PaysFiller, "invalid transitions are scored 0 and leave no trace"),
+    (LooksAtTheReset, "invalid transitions are scored 0 and leave no trace"),
+    (DependsOnTheCut, "splitting a block in time changes nothing"),
+    (KeepsItsStateToItself, "saved in mid-cycle, loaded equal"),
+    (KeepsEverything, "memory is bounded"),
+    (SurvivesTruncation, "an end of an episode is an end for either reason"),
+    (IgnoresSuccessorsOfTruncated, "every transition is learnt from"),
 ]
 
 
-@pytest.mark.parametrize(("broken", "rule", "message"), KINDS, ids=[kind.__name__ for kind, *_ in KINDS])
-def test_every_broken_kind_is_caught(broken: type[Tiny], rule: str, message: str) -> None:
+@pytest.mark.parametrize(("broken", "rule"), KINDS, ids=[kind.__name__ for kind, _ in KINDS])
+def test_every_broken_kind_is_caught(broken: type[Tiny], rule: str) -> None:
     with pytest.raises(IntrinsicCheckError) as caught:
         check_intrinsic(broken, VECTOR)
     assert caught.value.rule == rule, caught.value
-    assert re.search(message, str(caught.value), re.DOTALL), caught.value
 
 
 def test_there_are_at_least_25_kinds() -> None:
     assert len(KINDS) >= 25
-    assert {rule for _, rule, _ in KINDS} <= set(RULES)
+    assert {rule for _, rule in KINDS} <= set(RULES)
 
 
 @pytest.mark.parametrize("honest", [Tiny, Keeper, Episodic, OnlyUint8IsDivided])

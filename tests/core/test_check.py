@@ -281,7 +281,7 @@ def test_mutants_are_caught(mutant: type[Tiny], rule: str, message: str) -> None
 
 
 def test_every_rule_has_a_mutant() -> None:
-    assert {rule for _, rule, _ in [*MUTANTS, *KINDS]} == set(RULES)
+    assert {rule for _, rule, *_ in [*MUTANTS, *KINDS]} == set(RULES)
 
 
 # ---- the tool itself ------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def test_overhead_takes_any_bonus_and_nothing_else(tmp_path: Path) -> None:
     [("mountain-car", "stochastic", "lpm"), ("lava", "s9n1", "icm"), ("maze", "state", "none"),
      ("ablation", "deterministic", "pointwise-3"),
      ("lgn-parts", "half", "reach-2"), ("lgn-parts", "none", "networks"), ("lgn-features", "none", "inverse"),
-     ("overhead", "vector", "rnd")],
+     ("minigrid", "doorkey-8x8-tv", "lgn"), ("overhead", "vector", "rnd")],
 )  # fmt: skip
 def test_the_smallest_size_becomes_evidence(name: str, condition: str, method: str, tmp_path: Path) -> None:
     evidence = load_experiment(name).evidence([run(name, condition, method, seed, tmp_path) for seed in (0, 1)])

@@ -98,6 +98,7 @@ def test_the_state_of_two_is_that_of_one(single: dict[str, Any], pair: dict[str,
     assert gap(a["bonus"]["episode.rows"], b["bonus"]["episode.rows"]) < 1e-4
     assert gap(a["collector"]["obs"], b["collector"]["obs"]) < 1e-4
     assert gap(a["collector"]["envs"]["points"], b["collector"]["envs"]["points"]) == 0.0
+    assert gap(a["mixer"]["bonus.rows"], b["mixer"]["bonus.rows"]) < 1e-3
     assert gap(a["mixer"]["task.rows"], b["mixer"]["task.rows"]) < 1e-3
 
 
@@ -259,10 +260,10 @@ def test_of_three_processes_the_first_hears_that_one_is_silent(monkeypatch: pyte
     stores: Any = dist
     store = stores.HashStore()
     monkeypatch.setattr(dist, "destroy_process_group", lambda: None)
-    distributed._say_said(store)
-    distributed._part(store, 1, WorkerLost("the connection to another process was lost: it died or was killed"))
+    distributed._mark_reported(store)
+    distributed._leave(store, 1, WorkerLost("the connection to another process was lost: it died or was killed"))
     assert distributed._reason(store) is None
-    distributed._part(store, 1, WorkerLost(SILENT))
+    distributed._leave(store, 1, WorkerLost(SILENT))
     assert str(distributed._reason(store)).endswith(f" stopped: {SILENT}")
 
 

@@ -228,7 +228,7 @@ def test_a_run_goes_on_with_another_number_of_environments(tmp_path: Path) -> No
     after = final_state(tmp_path)["agent"]
     assert after["mixer"]["task.rows"].shape == (6, 4)
     # statistics and counts went on: nothing began at zero
-    assert after["mixer"]["moments"][0] > before["agent"]["mixer"]["moments"][0]
+    assert after["mixer"]["bonus.counters"][0] > before["agent"]["mixer"]["bonus.counters"][0]
     assert (after["collector"]["visits"] >= before["agent"]["collector"]["visits"]).all()
     assert (
         after["bonus"]["_extra_state"]["optimizers"]["predictor"]["state"][0]["step"]

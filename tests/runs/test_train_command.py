@@ -78,7 +78,7 @@ def test_resume_with_the_same_command_is_accepted_with_another_refused(tmp_path:
     out = ["--out", str(tmp_path)]
     run([*SMALL, *out])
     assert run([*SMALL, *out, "--resume"]) == 0
-    with pytest.raises(ValueError, match=r"ppo.epochs: 4 -> 9"):
+    with pytest.raises(ValueError, match=r"ppo.epochs: 10 -> 9"):
         run([*SMALL, *out, "--resume", "--ppo.epochs", "9"])
     with pytest.raises(ValueError, match=r"run.bonus: 'lpm' -> 'rnd'"):
         run(["--resume", *out, "--bonus", "rnd"])
@@ -121,7 +121,7 @@ def test_help_explains_every_field(capsys: pytest.CaptureFixture[str]) -> None:
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for option in ("--ppo.network.hidden", "--mixer.clip", "--bonus.queue-size", "--env.NAME", "--resume", "--weight"):
         assert option in text
-    assert "Bound on the absolute value of the bonus" in text
+    assert "Bound on the absolute value of the divided bonus" in text
 
 
 def test_a_finished_run_can_be_extended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

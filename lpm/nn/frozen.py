@@ -1,0 +1,164 @@
+"""What closed-form models see: features that are never trained, and columns of a regression."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from gymnasium.spaces import Box
+from torch import Tensor, nn
+
+from lpm.core.group import Order
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
+from lpm.nn.bayes import median_distance
+from lpm.nn.inputs import ObservationInput, in_chunks, same_rows
+from lpm.nn.networks import SMALLEST_IMAGE
+from lpm.nn.random_target import random_encoder
+from lpm.nn.statistics import HashedSample
+
+KNEE = 10.0
+"""Vectors: robust units up to which the scale is as good as linear; logarithmic beyond."""
+LARGEST = 1e30
+"""What a division that overflows counts as."""
+MIN_SCALE = 1e-3
+"""Least scale of layer-normed features, whose differences are of order 1: smaller ones are rounding."""
+CHUNK = 1 << 21
+"""Numbers that are encoded at a time: what a cache holds."""
+MOST_ACTIONS = 32
+"""Discrete actions with a regression each; more share one."""
+
+
+class FrozenFeatures(nn.Module):
+    """φ: raw observations to features in two steps, `encoded` (fixed from the start) and `scaled` (once known).
+
+    Images: a random convolutional encoder, layer-normed; then one shift per feature and one common scale. Large ones
+    are halved first, for a tenth of the cost. Vectors and grids: as they come; then the robust scale. `projected` makes
+    at most `features` numbers of wide ones, by a random matrix.
+    """
+
+    shift: Tensor
+    scale: Tensor
+    projection: Tensor
+
+    def __init__(self, spaces: Spaces, features: int) -> None:
+        super().__init__()
+        vector = spaces.kind != "image"
+        if vector:
+            size = math.prod(spaces.input_shape)
+            spaces = Spaces(Box(-math.inf, math.inf, (size,)), spaces.action)
+        self.input = ObservationInput(spaces, "robust" if vector else "none")
+        shape = spaces.input_shape
+        self.halved = not vector and min(shape[1:]) >= 2 * SMALLEST_IMAGE
+        if self.halved:
+            shape = (shape[0], shape[1] // 2, shape[2] // 2)
+        self.encoder: nn.Module | None = None if vector else random_encoder(shape, features)
+        self.raw_width = math.prod(spaces.input_shape) if vector else features
+        self.width = min(self.raw_width, features)
+        wide = (self.raw_width, self.width) if self.raw_width > self.width else (0, 0)
+        self.register_buffer("projection", torch.randn(wide) / math.sqrt(self.width))
+        self.sample = None if vector else HashedSample(2048, (features,))
+        self.numbers = math.prod(spaces.input_shape)
+        self.register_buffer("shift", torch.zeros(0 if vector else features))
+        self.register_buffer("scale", torch.ones(()))
+
+    def encoded(self, obs: Tensor) -> Tensor:
+        """Raw observations (B, ...) to (B, W)."""
+        if self.encoder is None:
+            return obs.reshape(len(obs), self.raw_width).float()
+        x = self.input.halved(obs) if self.halved else self.input.raw(obs)
+        features = self.encoder(x)
+        return nn.functional.layer_norm(features, features.shape[1:])
+
+    def observe(self, rows: Tensor, order: Order | None = None) -> None:
+        """Take encoded rows into the statistics that `fix` makes final."""
+        statistics = self.input.moments if self.sample is None else self.sample
+        assert isinstance(statistics, HashedSample)
+        statistics.observe(rows, order)
+
+    def fix(self) -> None:
+        """Fix shift and scale."""
+        if self.sample is None:
+            self.input.commit()
+            return
+        rows = self.sample.rows
+        self.shift.copy_(rows.mean(0))
+        self.scale.copy_((rows - self.shift).square().mean().sqrt().clamp_min(MIN_SCALE))
+
+    def scaled(self, rows: Tensor) -> Tensor:
+        """Encoded rows (..., W) in units of their scale."""
+        moments = self.input.moments
+        if moments is None:
+            return (rows - self.shift) / self.scale
+        return KNEE * ((rows - moments.mean) / (KNEE * moments.std)).clamp(-LARGEST, LARGEST).asinh()
+
+    def projected(self, rows: Tensor) -> Tensor:
+        """Scaled rows (..., W) to φ (..., D)."""
+        return rows @ self.projection if len(self.projection) else rows
+
+    def of_block(self, batch: Transitions, *, scaled: bool) -> tuple[Tensor, Tensor]:
+        """Encoded, or also scaled, observations and successors of a block, each (T, N, W); zero where not valid.
+
+        An observation that is the successor of the step before is not encoded again.
+        """
+        known = torch.zeros_like(batch.valid)
+        if batch.shape[0] > 1:
+            pairs = (part.reshape(known[1:].numel(), -1) for part in (batch.obs[1:], batch.next_obs[:-1]))
+            known[1:] = batch.valid[:-1] & same_rows(*pairs).view_as(known[1:])
+        new = batch.valid & ~known
+        following = self._encode(batch.next_obs, batch.valid, scaled)
+        seen = self._encode(batch.obs, new, scaled)
+        seen[1:] = torch.where(known[1:].unsqueeze(2), following[:-1], seen[1:])
+        return seen * batch.valid.unsqueeze(2), following
+
+    def _encode(self, frames: Tensor, which: Tensor, scaled: bool) -> Tensor:
+        """The chosen frames of (T, N, ...) as (T, N, W); zero for the others."""
+        rows, index = frames.flatten(0, 1), which.flatten().nonzero().squeeze(1)
+        features = torch.zeros(len(rows), self.raw_width, device=rows.device)
+        if len(index):
+            chunk = max(CHUNK // self.numbers, 1)
+            found = in_chunks(lambda part: self.encoded(rows.index_select(0, part)), index, chunk=chunk)
+            features[index] = self.scaled(found) if scaled else found
+        return features.view(*which.shape, -1)
+
+
+class Design(nn.Module):
+    """What regressions see: columns (φ, action code, 1, Fourier features), and the number of the regression."""
+
+    frequency: Tensor
+    phase: Tensor
+    length: Tensor
+
+    def __init__(self, spaces: Spaces, width: int, fourier: int) -> None:
+        """`fourier` random features of vectors and grids besides φ itself; of images none, linear models do."""
+        super().__init__()
+        self.spaces = spaces
+        count = math.prod(spaces.factors) if spaces.factors else 1
+        apart = bool(spaces.factors) and count <= MOST_ACTIONS
+        self.actions = count if apart else 1
+        self.code_width = 0 if apart else spaces.action_width
+        fourier = fourier if spaces.kind != "image" else 0
+        self.one = width + self.code_width
+        self.columns = self.one + 1 + fourier
+        self.register_buffer("frequency", torch.randn(fourier, self.one))
+        self.register_buffer("phase", 2 * math.pi * torch.rand(fourier))
+        self.register_buffer("length", torch.ones(()))
+
+    def fix(self, phi: Tensor) -> None:
+        """Measure the length scale of the Fourier features on the first states."""
+        self.length.fill_(median_distance(phi, 256))
+
+    def forward(self, phi: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows of φ (B, D) and raw actions to columns (B, K) and numbers of regressions (B,)."""
+        number = torch.zeros(len(phi), dtype=torch.int64, device=phi.device)
+        if self.actions > 1:
+            index = self.spaces.action_index(action)
+            for factor, size in enumerate(self.spaces.factors):
+                number = number * size + index[:, factor]
+        code = self.spaces.encode_action(action) if self.code_width else phi[:, :0]
+        seen = torch.cat([phi, code], 1)
+        parts = [seen, phi.new_ones(len(phi), 1)]
+        if len(self.phase):
+            angle = torch.addmm(self.phase, seen, self.frequency.T / self.length)
+            parts.append(angle.cos_().mul_(math.sqrt(2 / len(self.phase))))
+        return torch.cat(parts, 1), number
