@@ -20,6 +20,7 @@ Marked places, in README.md and in every page under docs/, EXPERIMENT as `mounta
     <!-- two-arms FOLDER -->…<!-- end -->                            the noise table, from its per-seed files
     <!-- verdicts WHAT -->…<!-- end -->                              summary, cost, or an experiment: its claims judged;
                                                                      `sentence`: the summary inside a paragraph
+    <!-- headline EXPERIMENT/CONDITION/METRIC… -->…<!-- end -->      a row each: no bonus, RND, the best other, LGN
     <!-- suite WHAT -->…<!-- end -->                                 picture, leaderboard, references, ends or stability
     <!-- bonus NAME -->…<!-- end -->                                 cost and score of one bonus, from all of these
 
@@ -70,7 +71,7 @@ SB3_METRICS = ("cells", "noise", "return")
 BENCHMARKS = ROOT / "results" / "benchmarks"
 CARDS = ROOT / "results" / "suite"
 CARDS_FIGURE = ROOT / "docs" / "images" / "suite.png"
-KINDS = "table|means|spread|number|sb3|stored|verdicts|kills|fuzz|two-arms|suite|bonus"
+KINDS = "table|means|headline|spread|number|sb3|stored|verdicts|kills|fuzz|two-arms|suite|bonus"
 PLACE = re.compile(rf"<!-- ({KINDS}) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
 PICTURE = re.compile(r"\]\(([\w./-]+\.png)\)")
 NOT_RUN = "–"
@@ -116,6 +117,7 @@ def fill_marker(match: re.Match[str], analyses: Mapping[str, Analysis]) -> str:
         "table": lambda: full_table(analyses, *words),
         "means": lambda: short_table(analyses, short_mean, *words),
         "spread": lambda: short_table(analyses, with_interval, *words),
+        "headline": lambda: headline(analyses, *words),
         "sb3": sb3_table,
         "stored": lambda: stored(words[0]),
         "verdicts": lambda: judged(analyses, words[0]),
@@ -200,6 +202,29 @@ def short_table(analyses: Mapping[str, Analysis], show: Show, stem: str, metric:
             row.append(f"**{shown}**" if cell and table.is_best(condition, cell) else shown)
         rows.append(row)
     return markdown_table(("bonus", *table.conditions.values()), rows)
+
+
+def headline(analyses: Mapping[str, Analysis], *places: str) -> str:
+    """A row a task: no bonus, RND, the best of all other bonuses by name, and the recommended one. Bold: the best."""
+    rows = []
+    for place in places:
+        stem, condition, metric = place.split("/")
+        evidence = analysis_of(analyses, stem).evidence
+        cells = analysis_of(analyses, stem).table(metric).cells
+        means = {method: cell.summary.mean for (c, method), cell in cells.items() if c == condition}
+        if RECOMMENDED not in means:
+            raise SystemExit(f"headline {place}: expected a condition with runs of {RECOMMENDED}")
+        direction = -1 if metric in evidence.lower_is_better else 1
+        others = [m for m in means if m not in (RECOMMENDED, "none", "rnd", "random", *REFERENCES)]
+        best = max(others, key=lambda method: direction * means[method])
+        shown = {m: rounded(means[m]) if m in means else NOT_RUN for m in ("none", "rnd", best, RECOMMENDED)}
+        leader = max((m for m in shown if m in means), key=lambda method: direction * means[method])
+        shown[leader] = f"**{shown[leader]}**"
+        shown[best] += f" (`{bonus_of(best)}`)"
+        task = evidence.title.partition(":")[0]
+        where = f"{task}, {evidence.conditions[condition]}: {evidence.metrics[metric]}"
+        rows.append([where, *shown.values()])
+    return markdown_table(("task", "no bonus", "RND", "best other", "**LGN**"), rows)
 
 
 def bonus_table(analyses: Mapping[str, Analysis], bonus: str) -> str:

@@ -171,7 +171,9 @@ def _conditions(card: Card) -> str:
         if known:
             shading.append(f'<tr><th scope="row">{escape(LABELS[family])}</th>{"".join(cells)}</tr>')
     head = heads("noise", *(escape(WORLDS[world].label) for world in worlds))
-    below = heads("task", "noise", "random", "this bonus, seed by seed", "true count", "random / true count", "noise share")
+    below = heads(
+        "task", "noise", "random", "this bonus, seed by seed", "true count", "random / true count", "noise share"
+    )
     note = (
         '<p class="soft">A condition is not scored where random actions reach more than two thirds of what a count of the true cells does. '
         f"In means a score counts as at least {LEAST} and at most {MOST}.</p>"
