@@ -95,8 +95,8 @@ EXPERIMENT = TrainingExperiment(
     place=TABLE,
     about=(
         "A car in a valley must swing to reach either end. Its two-dimensional state is divided into a grid of 100 "
-        "cells; the score is how many of them training has visited. In the stochastic variant a second action dimension above zero "
-        "freezes the car and shows a random observation: a noisy TV.",
+        "cells; the score is how many of them training has visited. In the stochastic variant a second action "
+        "dimension above zero freezes the car and shows a random observation: a noisy TV.",
         "The paper states neither agent nor budget, so its numbers can be compared in order, not in size.",
     ),
     env_id="lpm/MountainCar-v0",

@@ -235,8 +235,9 @@ def bonus_table(analyses: Mapping[str, Analysis], bonus: str) -> str:
     if bonus not in arms:
         raise SystemExit(f"results/noise_table has no {bonus!r}; it has {', '.join(arms)}")
     cards = suite_cards()
-    rows = [["[Suite](../suite.md): total score", f"{hundredths(card['total']['value'])}, place {place} of {len(cards)}"]
-            for place, card in enumerate(cards, 1) if card["name"] == bonus]  # fmt: skip
+    own = {place: card for place, card in enumerate(cards, 1) if card["name"] == bonus}
+    rows = [["[Suite](../suite.md): total score", f"{hundredths(card['total']['value'])}, place {at} of {len(cards)}"]
+            for at, card in own.items()]  # fmt: skip
     method = next((m for m in ALL if ALL[m].bonus == bonus and ALL[m].policy == "learnt"), bonus)
     for title, stem, metric in SCORES:
         table = analysis_of(analyses, stem).table(metric)
@@ -245,8 +246,9 @@ def bonus_table(analyses: Mapping[str, Analysis], bonus: str) -> str:
             said = [f"{rounded(cell.summary.mean)} ({label})" for label, cell in cells.items() if cell]
             rows.append([title, ", ".join(said)])
     rows.append(["[Two arms](../noise_table.md): bonus left on noise after learning", percent(arms[bonus].share)])
-    rows += [["Time of training in the suite, as a multiple of no bonus", f"{card['cost']:.1f}"]
-             for card in cards if card["name"] == bonus]  # fmt: skip
+    rows += [
+        ["Time of training in the suite, as a multiple of no bonus", f"{card['cost']:.1f}"] for card in own.values()
+    ]
     return markdown_table(("measured", "result"), rows)
 
 

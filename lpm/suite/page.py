@@ -74,7 +74,7 @@ def _analyses(name: str, results: Sequence[Result]) -> Iterable[Analysis]:
             yield analyse(experiment.evidence(own))
 
 
-# ---- dots on a line from random actions to a count of the true cells -------------------------------------------------------------
+# ---- dots on a line from random actions to a count of the true cells ----------------------------------------------
 def _dots(card: Card, others: Sequence[Card]) -> str:
     groups: list[tuple[str, list[tuple[str, str, str]]]] = [
         ("", [("total", "", "Total")]),
@@ -175,7 +175,8 @@ def _conditions(card: Card) -> str:
         "task", "noise", "random", "this bonus, seed by seed", "true count", "random / true count", "noise share"
     )
     note = (
-        '<p class="soft">A condition is not scored where random actions reach more than two thirds of what a count of the true cells does. '
+        '<p class="soft">A condition is not scored where random actions reach more than two thirds of what a count '
+        "of the true cells does. "
         f"In means a score counts as at least {LEAST} and at most {MOST}.</p>"
     )
     return (

@@ -58,7 +58,7 @@ def leaderboard_data(cards: Sequence[Card]) -> list[list[Any]]:
 
 
 def leaderboard_png(cards: Sequence[Card]) -> bytes:
-    """The total of every card, best first, and beside it its axes: the darker, the nearer to 1. Colours: what a bonus rewards."""
+    """The total of every card, best first, and beside it its axes: the darker, the nearer to 1."""
     figure, axis = _figure(0.34 * len(cards) + 2.1, 12.8, (0.72, 1.28))
     axis, table = axis
     lows = [card["total"]["low"] for card in cards if card["total"]["low"] is not None]

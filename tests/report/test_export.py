@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-import itertools
 
 import numpy as np
 from synthetic_evidence import hostile, mountain_car
