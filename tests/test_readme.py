@@ -148,7 +148,7 @@ def test_the_tool_reads_runs_of_stable_baselines3(tmp_path: Path, monkeypatch: p
     sb3_file(tmp_path, "PPO", "lgn", 1, 0.7, gate=1, newer=2)
     sb3_file(tmp_path, "PPO", "none", 0, 0.5)
     sb3_file(tmp_path, "SAC", "lgn_lifelong", 0, 0.25)
-    places = ("table -->old", "PPO lgn cells -->1", "SAC none noise -->")
+    places = ("table -->old", "PPO lgn cells -->1", "SAC lgn_lifelong noise -->")
     page = " ".join(f"<!-- sb3 {place}<!-- end -->" for place in places)
     table, *numbers = re.findall(r"-->(.*?)<!-- end -->", tool.refreshed(page, {}), re.DOTALL)
     rows = [[cell.strip(" *`") for cell in row.split("|")[1:-1]] for row in table.strip().splitlines()[2:]]
@@ -157,7 +157,7 @@ def test_the_tool_reads_runs_of_stable_baselines3(tmp_path: Path, monkeypatch: p
         ["PPO", "lgn", "2", "80.0 [70–90]", "25", "1.50"],
         ["SAC", "lgn_lifelong", "1", "25.0 [25–25]", "25", "1.50"],
     ]
-    assert numbers == ["80", "–"]
+    assert numbers == ["80", "25"]
     tool.draw_sb3(tmp_path / "figure.png")
     assert tool.drawn_from(tmp_path / "figure.png") == tool.sb3_curves()
     sb3_file(tmp_path, "PPO", "lgn", 1, 0.7, gate=2)
@@ -176,14 +176,37 @@ def test_a_measured_table_is_as_it_was_stored(tmp_path: Path, monkeypatch: pytes
     assert "| x | 1.5 |" in tool.refreshed("<!-- stored speed --><!-- end -->", {})
 
 
-def test_marked_places_without_runs_and_without_sense() -> None:
+@pytest.mark.parametrize(
+    ("marker", "problem"),
+    [
+        ("number lave-desk s9n1 success lpm", "no results of lave-desk"),
+        ("table lava-desk-nothing", "no results"),
+        ("means lava-desk success lpm", "no results of lava-desk"),
+        ("stored nothing", "no results/benchmarks/nothing.json"),
+        ("kills results/nothing.json", "no results/nothing.json"),
+        ("sb3 PPO nothing cells", "no results of PPO with nothing"),
+        ("two-arms results/nothing", "no files in results/nothing"),
+        ("bonus nothing", "results/noise_table has no 'nothing'"),
+        ("suite nothing", "expected one of picture"),
+        ("verdicts mazes", "expected summary, cost or one of mnist, maze"),
+    ],
+)
+def test_a_marker_without_results_is_named_with_its_page(marker: str, problem: str) -> None:
     tool = refresh_tool()
-    assert tool.cell_of({}, tool.short_mean, "lava-desk", "s9n1", "success", "lpm") == tool.NOT_RUN
-    with pytest.raises(SystemExit, match="no results of lave-desk"):
-        tool.cell_of({}, tool.short_mean, "lave-desk", "s9n1", "success", "lpm")
-    with pytest.raises(SystemExit, match="expected summary, cost or one of mnist, maze"):
-        tool.judged({}, "mazes")
-    assert "claims, 0 hold" in tool.refreshed("<!-- verdicts summary --><!-- end -->", {})
+    with pytest.raises(SystemExit) as caught:
+        tool.refreshed(f"x\n<!-- {marker} -->old<!-- end -->", {}, "docs/page.md")
+    assert str(caught.value).startswith(f"docs/page.md: <!-- {marker} -->: ")
+    assert problem in str(caught.value)
+
+
+def test_verdicts_need_no_runs() -> None:
+    assert "claims, 0 hold" in refresh_tool().refreshed("<!-- verdicts summary --><!-- end -->", {})
+
+
+def test_figures_that_no_page_shows_are_not_kept() -> None:
+    tool = refresh_tool()
+    shown = {picture for page in tool.documents() for picture in tool.pictures_of(page)}
+    assert shown == set(tool.FIGURES.glob("*.png"))
 
 
 def test_links_to_files_lead_somewhere() -> None:
