@@ -20,10 +20,21 @@ from lpm.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="an installed package has no README")
-ELSEWHERE = (
-    "architecture.md bonuses/* reference/* results* verdicts.md suite.md noise_table.md noisy_mnist.md maze.md "
-    "random_policy.md theory*.md environments.md data.md"
-).split()
+ELSEWHERE = [
+    "architecture.md",
+    "bonuses/*",
+    "reference/*",
+    "results*",
+    "verdicts.md",
+    "suite.md",
+    "noise_table.md",
+    "noisy_mnist.md",
+    "maze.md",
+    "random_policy.md",
+    "theory*.md",
+    "environments.md",
+    "data.md",
+]
 """Pages whose code is reference, or is tested elsewhere."""
 PAGES = [
     page
@@ -32,7 +43,10 @@ PAGES = [
 ]
 STEPS = re.compile(r"(?<=learn\()\d+_000|(?<=steps=)\d+_000")  # how long a run takes
 CUT = {"--steps": "1024", "--trials": "1", "--seeds": "1"}  # the same, on the command line
-SHORTER = {"reproduce": ["--scale", "smoke"], "tune": ["--fresh-seeds", "1", "--steps", "4096"]}  # some episodes must end
+SHORTER = {
+    "reproduce": ["--scale", "smoke"],
+    "tune": ["--fresh-seeds", "1", "--steps", "4096"],
+}  # some episodes must end
 NOT_OURS = ("pip", "python3")  # installs
 
 
