@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, nn
 
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.group import ALONE, Group, Order
-from lpm.core.settings import expect, expect_at_least, expect_choice, expect_idle
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup, RowIndex
+from lpm.core.settings import expect, expect_at_least, expect_choice, reject_unused
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.bayes import median_distance
@@ -65,7 +65,7 @@ def saturated(distance: Tensor, reach: Tensor) -> Tensor:
     return -torch.expm1(-0.5 * (distance / reach.clamp_min(1e-12)).square())
 
 
-def bounded_influence(rows: Tensor, group: Group = ALONE) -> Tensor:
+def bounded_influence(rows: Tensor, group: ProcessGroup = SINGLE_PROCESS) -> Tensor:
     """Weights (B,) with which no row adds much more to a sum of squares than a typical one: m / (m + size²).
 
     m is the median squared size of the rows that move at all: an agent that mostly stands still takes steps too. What
@@ -75,7 +75,7 @@ def bounded_influence(rows: Tensor, group: Group = ALONE) -> Tensor:
     [1.0, 1.0, 1.0, 0.5, 0.5, 0.009900989942252636]
     """
     squares = rows.square().sum(1)
-    everywhere = group.rows(squares)
+    everywhere = group.all_gather_rows(squares)
     moving = everywhere[everywhere > STILL * everywhere.mean()]
     middle = moving.median().clamp_min(1e-12) if len(moving) else squares.new_ones(())
     return middle / (middle + squares)
@@ -159,11 +159,11 @@ class LGNFirstConfig:
         expect(self, "reach", self.reach is None or 0 < self.reach < math.inf, "more than 0 and finite, or None")
         expect(self, "power", 0 < self.power < math.inf, "more than 0 and finite")
         if not self.gate:
-            expect_idle(self, "with gate=False", "power")
+            reject_unused(self, "with gate=False", "power")
         if self.units == "none":
-            expect_idle(self, "with units='none'", "unit_ridge")
+            reject_unused(self, "with units='none'", "unit_ridge")
         if self.fourier == 0:
-            expect_idle(self, "with fourier=0", "length_scale")
+            reject_unused(self, "with fourier=0", "length_scale")
         for name in ("ridge", "length_scale"):
             expect(self, name, 0 < getattr(self, name) < math.inf, "more than 0 and finite")
 
@@ -243,7 +243,7 @@ class LGNFirst(IntrinsicReward):
             if line is not None:
                 self.episode.keep(batch, line)
             rows = {"obs": obs[batch.valid], "next_obs": next_obs[batch.valid]}
-            order = self.group.order(batch.valid)
+            order = self.group.row_index(batch.valid)
             if self.updates == 0:
                 self.state.observe(torch.stack([*rows.values()], 1).flatten(0, 1), order and order.repeated(2))
             self.buffer.push(order, **rows, action=batch.action[batch.valid].to(self.spaces.action_dtype))
@@ -312,7 +312,7 @@ class LGNFirst(IntrinsicReward):
         raw, action, raw_next = (self.buffer[name][slots] for name in ("obs", "action", "next_obs"))
         group = self.group
         held = min(fresh, len(self.buffer))
-        order = None if group.alone else Order(group, self.buffer.places(slots, held), held)
+        order = None if group.is_single else RowIndex(group, self.buffer.places(slots, held), held)
         if self.updates == 0:
             self.state.fix()
             self.design.fix(self.state.scaled(raw_next if order is None else order.join(raw_next)))
@@ -404,7 +404,7 @@ class FrozenFeatures(nn.Module):
         features = self.encoder(x)
         return nn.functional.layer_norm(features, features.shape[1:])
 
-    def observe(self, rows: Tensor, order: Order | None = None) -> None:
+    def observe(self, rows: Tensor, order: RowIndex | None = None) -> None:
         """Take encoded rows into the statistics that `fix` makes final."""
         statistics = self.input.moments if self.sample is None else self.sample
         assert isinstance(statistics, HashedSample)
@@ -484,7 +484,9 @@ class FadingCovariance(nn.Module):
         self.register_buffer("sums", torch.zeros(width, dtype=torch.float64))
         self.register_buffer("products", torch.zeros(width, width, dtype=torch.float64))
 
-    def add(self, rows: Tensor, weight: Tensor | None = None, *, centred: bool = True, group: Group = ALONE) -> None:
+    def add(
+        self, rows: Tensor, weight: Tensor | None = None, *, centred: bool = True, group: ProcessGroup = SINGLE_PROCESS
+    ) -> None:
         """Take in rows (B, D), by weight if given. Not `centred`: the second moment about 0 is meant."""
         rows = rows.double()
         count = self.total.new_tensor(len(rows))

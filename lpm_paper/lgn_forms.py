@@ -13,9 +13,9 @@ from lpm.bonuses.etd import ETD
 from lpm.bonuses.forward_error import ForwardError
 from lpm.bonuses.icm import ICM
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.group import ALONE, Group
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.core.registry import make
-from lpm.core.settings import expect_at_least, expect_choice, expect_idle
+from lpm.core.settings import expect_at_least, expect_choice, reject_unused
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import minibatches
 from lpm.nn.networks import mlp
@@ -50,7 +50,9 @@ class NetworkByAction(nn.Module):
         value = self.shift + self.scale * self._inside(x, action)
         return x[:, : self.outputs] + value if self.persistence else value
 
-    def add(self, x: Tensor, action: Tensor, y: Tensor, keep: float = 1.0, group: Group = ALONE) -> None:
+    def add(
+        self, x: Tensor, action: Tensor, y: Tensor, keep: float = 1.0, group: ProcessGroup = SINGLE_PROCESS
+    ) -> None:
         """The rows that `fit` will learn from; a network forgets by itself, whatever `keep` is."""
         self.rows = x, action, y - x[:, : self.outputs] if self.persistence else y
 
@@ -96,7 +98,7 @@ class NetworksConfig(LGNFirstConfig):
         super().__post_init__()
         expect_at_least(self, 1, "steps", "batch_size")
         expect_at_least(self, 0, "lr")
-        expect_idle(self, "with networks", "ridge")
+        reject_unused(self, "with networks", "ridge")
 
 
 class LGNWithNetworks(LGNFirst):
@@ -144,7 +146,7 @@ class TrainedConfig(LGNFirstConfig):
         expect_choice(self, "teacher", "none", "forward_error", "idf", "etd")
         expect_at_least(self, 1, "lesson", "passes")
         if self.teacher == "none":
-            expect_idle(self, "with teacher='none'", "passes")
+            reject_unused(self, "with teacher='none'", "passes")
 
 
 class LGNOnTrainedFeatures(LGNFirst):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from lpm.bonuses.lpm import MINIWORLD_F, MNIST_F, AlgorithmOne, QueueConfig, shared_encoder
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice, expect_idle
+from lpm.core.settings import expect, expect_at_least, expect_choice, reject_unused
 from lpm.nn.bayes import BayesianRegression, RandomFeatures, median_distance
 from lpm.nn.experience import Prepared
 from lpm.nn.random_target import random_encoder
@@ -52,7 +52,7 @@ class LPMAnchoredConfig(QueueConfig):
         expect(self, "anchor_forgetting", 0 < self.anchor_forgetting <= 1, "more than 0 and at most 1")
         expect(self, "relative_floor", 0 <= self.relative_floor < math.inf, "at least 0 and finite")
         if self.form == "linear":
-            expect_idle(self, "with form='linear'", "relative_floor")
+            reject_unused(self, "with form='linear'", "relative_floor")
 
 
 class AnchoredErrorModel(nn.Module):

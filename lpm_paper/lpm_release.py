@@ -18,7 +18,7 @@ from torch import Tensor
 from lpm.bonuses._progress import log_error
 from lpm.bonuses.lpm import ATARI, LITERAL, LPM, MINIWORLD, MNIST, LPMConfig
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice, expect_idle
+from lpm.core.settings import expect, expect_at_least, expect_choice, reject_unused
 from lpm.nn.dynamics import DynamicsModel
 from lpm.nn.experience import Minibatches, Prepared
 from lpm.nn.random_target import RandomTargetErrorModel, RandomTargetModel
@@ -67,7 +67,7 @@ class LPMReleaseConfig(LPMConfig):
         if self.clamp is not None:
             expect(self, "clamp", self.clamp[0] < self.clamp[1], "(low, high) with low < high")
         idle = {"exp": (), "linear": ("weight",), "rnd": NOT_RND}[self.form]
-        expect_idle(self, f"with form={self.form!r}", *idle)
+        reject_unused(self, f"with form={self.form!r}", *idle)
 
 
 # The release: linear space, no gate, f trained on the current rollout only.

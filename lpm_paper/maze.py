@@ -28,7 +28,7 @@ from lpm_paper.methods import ALL, RIVALS
 FIGURE = "Figure 3"
 PAPER_AGENT = {"preset": "paper-maze"}
 DESK_AGENT = {**PAPER_AGENT, "learning_rate": 1e-3, "normalise_advantage": True}
-METHODS = tuple(name for name in ALL if name != "oracle")
+METHODS = tuple(name for name in ALL if name not in ("oracle", "lgn-first"))
 MAIN = ("lgn", "lpm", "lpm-slow", "lpm-anchored", "rnd", "ensemble", "ama", "etd", "none", "random", *RIVALS)
 EIGHT = {"lpm-8": Method("LPM, 8 steps of f", "lpm", {"dynamics_steps": 8})}
 NOISE = {"none": "no noise", "state": "noise wall", "action": "noise action"}

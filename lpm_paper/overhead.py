@@ -22,7 +22,7 @@ from lpm_paper import atari
 from lpm_paper.methods import ALL
 
 PLACE = "Section 5, computational overhead"
-METHODS = {name: method for name, method in ALL.items() if name not in ("none", "random", "oracle")}
+METHODS = {name: method for name, method in ALL.items() if name not in ("none", "random", "oracle", "lgn-first")}
 VECTOR = {"num_envs": 8}
 IMAGE = {"num_envs": 8, "rollout_steps": 16, "epochs": 3}
 # the paper's agent and networks on fewer environments: the time of a step hardly depends on how many there are

@@ -16,7 +16,7 @@ from torch import Tensor
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.episodes import RECENT, EpisodeSums
 from lpm.core.errors import finite
-from lpm.core.group import ALONE, Group
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
@@ -61,7 +61,9 @@ def choose(obs: Any, obs_key: str | None) -> Any:
 
 
 # ---- checks -----------------------------------------------------------------------------------------------
-def make_mixer(num_envs: int, weight: float | None, config: MixerConfig | None, group: Group = ALONE) -> RewardMixer:
+def make_mixer(
+    num_envs: int, weight: float | None, config: MixerConfig | None, group: ProcessGroup = SINGLE_PROCESS
+) -> RewardMixer:
     """A mixer: by the `weight` alone, which leaves the task's reward unchanged, or by all settings."""
     given: Any = config
     if isinstance(weight, MixerConfig):

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from lpm.adapters._common import make_block, make_mixer, missing, mix_block
 from lpm.adapters._episodes import Chunk, flags, lay_out, spread
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.group import ALONE, Group, using
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup, using
 from lpm.core.mixer import MixerConfig
 from lpm.core.monitor import BonusMonitor
 from lpm.core.registry import can_be_distributed, configure, make, names
@@ -185,7 +185,7 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
         notes: list[Chunk] = shared_data[KEY]
         kept = [(episode, note) for episode, note in zip(episodes, notes, strict=True) if note.length]
         if not kept:
-            if not self.bonus.group.alone:  # the other learners wait for this one
+            if not self.bonus.group.is_single:  # the other learners wait for this one
                 self._mix(self._nothing(), np.zeros((1, self.bonus.num_envs), np.float32), metrics)
                 self._learn(metrics)
             return batch
@@ -314,7 +314,7 @@ class IntrinsicPPOLearner(PPOTorchLearner):  # type: ignore[misc]
         # any learner may get episodes of any environment
         num_envs = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
         _check_learners(self.config.num_learners, settings.bonus)
-        group = Group.of_torch() if self.config.num_learners > 1 else ALONE
+        group = ProcessGroup.of_torch() if self.config.num_learners > 1 else SINGLE_PROCESS
         with using(group):
             bonus = make(
                 settings.bonus,

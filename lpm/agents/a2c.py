@@ -87,7 +87,7 @@ class A2C(Agent):
             advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
         returns, advantage = batch.here(returns), batch.here(advantage)
         policy, values = self.policy(batch.obs)
-        log_prob, entropies = self.policy.actions.log_prob(policy, batch.choice)
+        log_prob, entropies = self.policy.actions.log_prob(policy, batch.raw_action)
         policy_loss = -(log_prob * advantage).mean()
         value_loss = 0.5 * (values - returns).square().mean(0).sum()
         numbers = self.descend((policy_loss, value_loss, entropies.mean()), entropy, len(advantage))

@@ -20,7 +20,7 @@ from lpm.agents.policy import ActorCritic, NetworkConfig
 from lpm.agents.shards import part_of_rows, whole_rows
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.errors import NonFiniteError, finite
-from lpm.core.group import Order, current_group
+from lpm.core.group import RowIndex, current_group
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
 from lpm.core.monitor import BonusMonitor
 from lpm.core.registry import resolve_device
@@ -91,7 +91,7 @@ class LearnBatch:
     """
 
     obs: Tensor
-    choice: Tensor
+    raw_action: Tensor
     policy: Tensor
     advantage: Tensor
     """(B,) summed over the heads."""
@@ -99,12 +99,12 @@ class LearnBatch:
     """(B, heads)."""
     values: Tensor
     """(B, heads), as they were when the block was collected."""
-    order: Order | None = None
+    order: RowIndex | None = None
     """Which of all rows are this process's, if there are several."""
 
     def here(self, column: Tensor) -> Tensor:
         """The rows of this process, of a column of all."""
-        return column if self.order is None else column[self.order.number]
+        return column if self.order is None else column[self.order.index]
 
 
 class Agent:
@@ -132,7 +132,7 @@ class Agent:
         """Of several processes (`lpm.core.group.using`) `config` is that of all, and `envs` are this one's share."""
         group = current_group()
         if envs.num_envs * group.size != config.num_envs:
-            expected = config.num_envs if group.alone else f"{config.num_envs} / {group.size}"
+            expected = config.num_envs if group.is_single else f"{config.num_envs} / {group.size}"
             raise ValueError(f"envs: expected {expected} environments as in the config, got {envs.num_envs}")
         if total_steps < 1:
             raise ValueError(f"total_steps: expected at least 1, got {total_steps}")
@@ -261,14 +261,14 @@ class Agent:
         ]
         stacked = np.stack(advantages, axis=-1)
         valid = torch.from_numpy(block.valid)
-        everyone = self.group.columns(valid)
+        everyone = self.group.all_gather_columns(valid)
 
         def rows(x: Tensor, valid: Tensor = valid) -> Tensor:
             flat = x.flatten(0, 1)
             return flat if bool(valid.all()) else flat[valid.flatten().to(flat.device)]
 
         def rows_of_all(x: Floats) -> Tensor:
-            return rows(self.group.columns(torch.from_numpy(x)), everyone).to(self.device)
+            return rows(self.group.all_gather_columns(torch.from_numpy(x)), everyone).to(self.device)
 
         obs = rows(block.transitions.obs)
         if self.channels_last and obs.ndim == 4:
@@ -276,12 +276,12 @@ class Agent:
             obs = obs.to(memory_format=torch.channels_last)
         return LearnBatch(
             obs=obs,
-            choice=rows(block.choice),
+            raw_action=rows(block.raw_action),
             policy=rows(block.policy),
             advantage=rows_of_all(stacked.sum(-1)),
             returns=rows_of_all(stacked + values),
             values=rows_of_all(values),
-            order=self.group.order(valid),
+            order=self.group.row_index(valid),
         )
 
     def _values(self, block: Block) -> Floats:
@@ -291,7 +291,7 @@ class Agent:
             values = in_chunks(self.policy.values, flat, chunk=8192).view(*block.valid.shape, -1)
         return finite(values.cpu().numpy(), "policy (critic)", self.steps)
 
-    def renew_statistics(self, obs: Tensor, order: Order | None = None) -> None:
+    def renew_statistics(self, obs: Tensor, order: RowIndex | None = None) -> None:
         """Take the observations of a block into the policy's statistics, for the next block."""
         if self.policy.input.moments is not None:
             self.policy.input.observe(obs, order=order)
@@ -308,7 +308,7 @@ class Agent:
         policy_loss, value_loss, mean_entropy = parts[:3]
         loss = policy_loss + self.config.value_coef * value_loss - entropy * mean_entropy
         numbers = torch.stack(list(parts)).detach()
-        if not self.group.alone:
+        if not self.group.is_single:
             self.policy.backward(loss)
             loss = loss.detach()
             gradients = [parameter.grad for parameter in self.trained if parameter.grad is not None]
@@ -318,7 +318,7 @@ class Agent:
                 if not bool(torch.isfinite(part)):
                     raise NonFiniteError(f"policy ({name})", self.steps, part.item())
             raise NonFiniteError("policy (loss)", self.steps, loss.item())
-        if self.group.alone:
+        if self.group.is_single:
             self.policy.backward(loss)
         max_grad_norm = self.config.max_grad_norm
         if self.flat is not None:
@@ -376,7 +376,7 @@ class Agent:
     # ---- state --------------------------------------------------------------------------------------------
     def gather_state(self) -> dict[str, Any]:
         """`state_dict` as a single process would have it, in the first process of a group; empty in the others."""
-        if self.group.alone:
+        if self.group.is_single:
             return self.state_dict()
         bonus = None if self.bonus is None else self.bonus.gather_state()
         state = self.state_dict()
@@ -392,7 +392,7 @@ class Agent:
 
     def scatter_state(self, state: dict[str, Any] | None) -> None:
         """Go on from what `gather_state` gave, in a group of any size that the environments can be shared out to."""
-        if self.group.alone:
+        if self.group.is_single:
             assert state is not None
             self.load_state_dict(state)
             return
@@ -437,7 +437,7 @@ class Agent:
         """
         if state.get("algorithm") != self.name:
             raise ValueError(f"expected the state of {self.name}, got that of {state.get('algorithm')}")
-        anew = self.group.alone and self.has_other_envs(state)
+        anew = self.group.is_single and self.has_other_envs(state)
         if anew:
             state = self._with_new_episodes(state)
         own = self.state_dict()

@@ -22,7 +22,7 @@ from lpm.agents.policy import ActorCritic
 from lpm.agents.shards import whole_rows
 from lpm.core.episodes import RECENT, EpisodeSums
 from lpm.core.errors import NonFiniteError
-from lpm.core.group import ALONE, Group
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.core.mixer import Floats, Mask
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
@@ -37,7 +37,7 @@ class Block:
 
     transitions: Transitions
     """For the bonus, on the agent's device."""
-    choice: Tensor
+    raw_action: Tensor
     """(T, N, K): sampled indices, or Gaussian samples before clipping."""
     policy: Tensor
     """(T, N, P) policy parameters, as in `Transitions.policy`."""
@@ -72,7 +72,7 @@ class Collector:
         *,
         seed: int,
         device: torch.device | str = "cpu",
-        group: Group = ALONE,
+        group: ProcessGroup = SINGLE_PROCESS,
     ) -> None:
         """In a `group` of several processes `envs` are this one's share; steps and episodes are counted for all."""
         self.envs, self.group = envs, group
@@ -103,7 +103,7 @@ class Collector:
         """Whether the environments can be saved and put back exactly."""
         self.shared_names: tuple[str, ...] = tuple(find_attribute(envs, "_shared_state", tuple)())
         """Parts of the environments' state that belong to all of them together."""
-        if not group.alone and self.exact:
+        if not group.is_single and self.exact:
             self._share_state()
 
     def _start(self, first: tuple[Any, dict[str, Any]]) -> None:
@@ -115,7 +115,7 @@ class Collector:
     def _share_state(self) -> None:
         """What belongs to all environments together is the first process's."""
         state: Any = self.envs.get_state()  # type: ignore[attr-defined]
-        states = self.group.everyone(state)
+        states = self.group.all_gather_objects(state)
         if whole_rows(states, self.shared_names) is None:
             self.exact = False  # saved for each process apart, it could not be put together
         elif self.shared_names:
@@ -124,7 +124,7 @@ class Collector:
 
     def of_all(self, block: NDArray[Any]) -> NDArray[Any]:
         """(T, N) of all processes, from the (T, n) of each."""
-        return block if self.group.alone else self.group.columns(torch.from_numpy(block)).numpy()
+        return block if self.group.is_single else self.group.all_gather_columns(torch.from_numpy(block)).numpy()
 
     # ---- collecting ---------------------------------------------------------------------------------------
     def collect(self, policy: ActorCritic, generator: torch.Generator, *, uniform: bool = False) -> Block:
@@ -132,7 +132,7 @@ class Collector:
         steps, actions = self.num_steps, policy.actions
         noise = actions.noise(steps, self.num_envs * self.group.size, generator)[:, self.rows_here]
         parameters = torch.zeros(steps, self.num_envs, self.spaces.policy_width)
-        choices = actions.uniform(noise) if uniform else noise.new_zeros(0)
+        raw_actions = actions.uniform(noise) if uniform else noise.new_zeros(0)
         values: list[Tensor] = []
         parts: list[Tensor] = []
         self._obs[0] = self._obs[-1]
@@ -141,27 +141,27 @@ class Collector:
         saw_noise = False
         clock = perf_counter()
         with torch.inference_mode():
-            act, spread = policy.for_acting(), policy.spread()
-            if spread is not None:  # the same for all states: nothing to put together at every step
-                parameters[..., actions.width :] = spread
-                spread = spread.exp().expand(self.num_envs, -1)
+            act, log_std = policy.for_acting(), policy.shared_log_std()
+            if log_std is not None:  # the same for all states: nothing to put together at every step
+                parameters[..., actions.width :] = log_std
+                log_std = log_std.exp().expand(self.num_envs, -1)
             for t in range(steps):
                 if uniform:
-                    choice = choices[t]
+                    raw_action = raw_actions[t]
                 else:
                     obs = self._obs[t].to(self.device)
                     now, value = act(obs)
                     if value is not None:
                         values.append(value)
-                    if spread is None:
+                    if log_std is None:
                         now = now.cpu()
                         parameters[t] = now
-                        choice = actions.sample(now, noise[t])
+                        raw_action = actions.sample(now, noise[t])
                     else:
                         parameters[t, :, : actions.width] = now
-                        choice = torch.addcmul(now, spread, noise[t])
-                    parts.append(choice)
-                action = actions.executed(choice.numpy())
+                        raw_action = torch.addcmul(now, log_std, noise[t])
+                    parts.append(raw_action)
+                action = actions.executed(raw_action.numpy())
                 decided = perf_counter()
                 self.seconds["policy"] += decided - clock
                 outcome = self.envs.step(action)
@@ -169,7 +169,7 @@ class Collector:
                 clock = perf_counter()
                 self.seconds["env"] += clock - decided
         # cloned outside inference mode: only ordinary tensors may take part in the loss
-        choices = choices if uniform else torch.stack(parts).clone()
+        raw_actions = raw_actions if uniform else torch.stack(parts).clone()
         self.total_steps += steps * self.num_envs * self.group.size
         self._check_finite()
         reward, valid, done, shown, led_to, reset_to = map(
@@ -181,8 +181,8 @@ class Collector:
         self._visit(led_to)
         self._visit(reset_to)
         return Block(
-            transitions=self._transitions(actions.executed, choices, parameters),
-            choice=choices.to(self.device),
+            transitions=self._transitions(actions.executed, raw_actions, parameters),
+            raw_action=raw_actions.to(self.device),
             policy=parameters.to(self.device),
             values=torch.stack(values).clone() if values else None,
             last_obs=self._obs[-1].to(self.device),
@@ -237,9 +237,9 @@ class Collector:
         return obs
 
     def _transitions(
-        self, execute: Callable[[NDArray[Any]], NDArray[Any]], choices: Tensor, parameters: Tensor
+        self, execute: Callable[[NDArray[Any]], NDArray[Any]], raw_actions: Tensor, parameters: Tensor
     ) -> Transitions:
-        action = torch.as_tensor(execute(choices.flatten(0, 1).numpy()), dtype=self.spaces.action_dtype)
+        action = torch.as_tensor(execute(raw_actions.flatten(0, 1).numpy()), dtype=self.spaces.action_dtype)
         block = Transitions(
             obs=self._obs[:-1],
             action=action.view(self.num_steps, self.num_envs, *self.spaces.action_shape),

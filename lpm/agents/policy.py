@@ -112,14 +112,14 @@ class ActorCritic(nn.Module):
         return [[p for p in self.parameters() if all(p is not q for q in critic)], critic]
 
     def for_acting(self) -> Callable[[Tensor], tuple[Tensor, Tensor | None]]:
-        """The policy with its present parameters, for inference only: the means alone where there is a `spread`, and
-        values where they share the convolutions."""
+        """The policy with its present parameters, for inference only: means alone where there is a `shared_log_std`,
+        and values where they share the convolutions."""
         if self._fused is not None:
             act = InferenceMLP(self.input, self._fused[0].layers)
             return lambda obs: (act(obs), None)
         return self if self.encoder is not None else lambda obs: (self.policy(obs), None)
 
-    def spread(self) -> Tensor | None:
+    def shared_log_std(self) -> Tensor | None:
         """The log standard deviation of all states' actions, where `for_acting` leaves it out."""
         return self.log_std.detach() if self.continuous and self._fused is not None else None
 
@@ -159,7 +159,7 @@ class ActorCritic(nn.Module):
 class ActionDistribution:
     """Actions from policy parameters, and their probabilities.
 
-    A choice (B, K) is the sampled index of each factor, or the Gaussian sample before it is clipped; `executed`
+    A raw action (B, K) is the sampled index of each factor, or the Gaussian sample before it is clipped; `executed`
     turns it into what the environment gets. Random numbers come first, for a whole block at once: Gumbel noise for
     discrete factors, normal noise otherwise.
     """
@@ -187,14 +187,14 @@ class ActionDistribution:
         self._identity = bool((self._scale == 1).all() and (self._centre == 0).all())
 
     def noise(self, steps: int, rows: int, generator: torch.Generator) -> Tensor:
-        """Random numbers for `steps` choices in each of `rows` environments, on the CPU."""
+        """Random numbers for `steps` raw actions in each of `rows` environments, on the CPU."""
         if self.continuous:
             return torch.randn(steps, rows, self.width, generator=generator)
         uniform = torch.empty(steps, rows, sum(self._splits)).exponential_(generator=generator)
         return -torch.log(uniform)
 
     def sample(self, policy: Tensor, noise: Tensor) -> Tensor:
-        """One choice per row."""
+        """One raw action per row."""
         if self.continuous:
             mean, log_std = policy.chunk(2, dim=-1)
             return torch.addcmul(mean, log_std.exp(), noise)
@@ -204,7 +204,7 @@ class ActionDistribution:
         return torch.stack([part.argmax(-1) for part in torch.split(scores, self._splits, -1)], dim=-1)
 
     def greedy(self, policy: Tensor) -> Tensor:
-        """The most likely choice."""
+        """The most likely raw action."""
         return self.sample(policy, torch.zeros(()))
 
     def uniform(self, noise: Tensor) -> Tensor:
@@ -213,26 +213,27 @@ class ActionDistribution:
             return self.sample(torch.zeros(()), noise)
         return torch.erf(noise / math.sqrt(2))
 
-    def executed(self, choice: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def executed(self, raw_action: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """What the environment gets, (B, *action shape)."""
         if self.continuous:
-            action = choice if self._identity else choice * self._scale + self._centre
+            action = raw_action if self._identity else raw_action * self._scale + self._centre
             action = np.minimum(np.maximum(action, self._low), self._high)
         else:
-            action = choice if self._start is None else choice + self._start
+            action = raw_action if self._start is None else raw_action + self._start
         return action.reshape(-1, *self.spaces.action_shape).astype(self._dtype, copy=False)
 
-    def log_prob(self, policy: Tensor, choice: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probability of each choice, (B,), and the entropy of each distribution, (B,)."""
+    def log_prob(self, policy: Tensor, raw_action: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probability of each raw action, (B,), and the entropy of each distribution, (B,)."""
         if self.continuous:
             mean, log_std = policy.chunk(2, dim=-1)
-            z = (choice - mean) * (-log_std).exp()
+            z = (raw_action - mean) * (-log_std).exp()
             log_prob = -(0.5 * z.square() + log_std).sum(-1) - self.width * _HALF_LOG_2PI
             return log_prob, log_std.sum(-1) + self.width * (0.5 + _HALF_LOG_2PI)
         if len(self._splits) == 1:
-            return _categorical(policy, choice)
+            return _categorical(policy, raw_action)
         parts = [
-            _categorical(logits, choice[:, i : i + 1]) for i, logits in enumerate(torch.split(policy, self._splits, -1))
+            _categorical(logits, raw_action[:, i : i + 1])
+            for i, logits in enumerate(torch.split(policy, self._splits, -1))
         ]
         return torch.stack([p[0] for p in parts]).sum(0), torch.stack([p[1] for p in parts]).sum(0)
 

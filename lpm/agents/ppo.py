@@ -121,7 +121,7 @@ class PPO(Agent):
         """Several passes over the block."""
         c = self.config
         with torch.no_grad():
-            old_log_prob, _ = self.policy.actions.log_prob(batch.policy, batch.choice)
+            old_log_prob, _ = self.policy.actions.log_prob(batch.policy, batch.raw_action)
         rows = len(batch.advantage)
         size = -(-rows // c.minibatches)
         history: list[Tensor] = []
@@ -129,10 +129,10 @@ class PPO(Agent):
             order = torch.randperm(rows, generator=self.generator).to(self.device)
             # small columns are shuffled once per pass, observations (perhaps images) minibatch by minibatch
             here, sizes, weights = minibatches(order, size, batch.order)
-            columns = (batch.choice, old_log_prob, *map(batch.here, (batch.advantage, batch.returns, batch.values)))
+            columns = (batch.raw_action, old_log_prob, *map(batch.here, (batch.advantage, batch.returns, batch.values)))
             shuffled = (torch.split(column[here], sizes) for column in columns)
             of_all = () if weights is None else torch.split(batch.advantage[order], size)
-            for number, (index, choice, old, advantage, returns, values) in enumerate(
+            for number, (index, raw_action, old, advantage, returns, values) in enumerate(
                 zip(torch.split(here, sizes), *shuffled, strict=True)
             ):
                 whole = advantage if weights is None else of_all[number]
@@ -141,7 +141,7 @@ class PPO(Agent):
                 # index_select copies whole rows, but lays them out anew
                 obs = batch.obs.index_select(0, index) if batch.obs.is_contiguous() else batch.obs[index]
                 with self._precision:
-                    parts = self._compiled_loss(obs, choice, old, advantage, returns, values)
+                    parts = self._compiled_loss(obs, raw_action, old, advantage, returns, values)
                 weight = len(index) if weights is None else weights[number]
                 history.append(self.descend(parts, entropy, weight))
             if c.target_kl is not None and float(history[-1][3]) > c.target_kl:
@@ -152,11 +152,17 @@ class PPO(Agent):
         return {**metrics, "learn/passes": len(history) / c.minibatches}
 
     def _loss(
-        self, obs: Tensor, choice: Tensor, old_log_prob: Tensor, advantage: Tensor, returns: Tensor, old_values: Tensor
+        self,
+        obs: Tensor,
+        raw_action: Tensor,
+        old_log_prob: Tensor,
+        advantage: Tensor,
+        returns: Tensor,
+        old_values: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         c = self.config
         policy, values = self.policy(obs)
-        log_prob, entropy = self.policy.actions.log_prob(policy, choice)
+        log_prob, entropy = self.policy.actions.log_prob(policy, raw_action)
         log_ratio = log_prob - old_log_prob
         ratio = log_ratio.exp()
         policy_loss = -torch.min(ratio * advantage, ratio.clamp(1 - c.clip, 1 + c.clip) * advantage).mean()

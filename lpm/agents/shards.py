@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lpm.core.group import Order
+from lpm.core.group import RowIndex
 
 
 def whole_rows(parts: Sequence[Any], shared: Sequence[str]) -> Any:
@@ -41,13 +41,13 @@ def part_of_rows(whole: Any, rank: int, size: int, shared: Sequence[str]) -> Any
     return whole[rank * count : (rank + 1) * count]
 
 
-def minibatches(order: Tensor, size: int, place: Order | None) -> tuple[Tensor, list[int] | int, list[int] | None]:
+def minibatches(order: Tensor, size: int, place: RowIndex | None) -> tuple[Tensor, list[int] | int, list[int] | None]:
     """Of a shuffled `order` of all rows, cut into minibatches of `size`: this process's rows, how many each has, and
     by how many each counts. A minibatch of which it has none is given its first row, which counts 0."""
     if place is None:
         return order, size, None
     table = torch.full((place.total,), -1, device=order.device)
-    table[place.number] = torch.arange(len(place.number), device=order.device)
+    table[place.index] = torch.arange(len(place.index), device=order.device)
     parts = [part[part >= 0] for part in torch.split(table[order], size)]
     weights = [len(part) for part in parts]
     parts = [part if len(part) else part.new_zeros(1) for part in parts]

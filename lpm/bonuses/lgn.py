@@ -24,9 +24,9 @@ import torch
 from torch import Tensor
 
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.group import Order
+from lpm.core.group import RowIndex
 from lpm.core.registry import register
-from lpm.core.settings import expect_at_least, expect_choice
+from lpm.core.settings import expect_at_least, expect_choice, reject_unused
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import RingBuffer
 from lpm.nn.fading import FadingCovariance, influence, inverse_root, typical_square
@@ -100,6 +100,8 @@ class LGNConfig:
         expect_choice(self, "memory", "episodic", "lifelong", "both")
         expect_at_least(self, 1, "memory_size", "features", "warmup", "horizon")
         expect_at_least(self, 0, "fourier")
+        if self.memory == "lifelong":
+            reject_unused(self, "with memory='lifelong'", "filter")
 
 
 @register("lgn")
@@ -203,9 +205,9 @@ class LGN(IntrinsicReward):
         rows = torch.stack([obs[batch.valid], next_obs[batch.valid]], 1).flatten(0, 1)
         self.state.observe(rows, order and order.repeated(2))
 
-    def _push(self, buffer: RingBuffer, batch: Transitions, **columns: Tensor) -> Order | None:
+    def _push(self, buffer: RingBuffer, batch: Transitions, **columns: Tensor) -> RowIndex | None:
         """Keep the valid rows of (T, N, ...) to learn from."""
-        order = self.group.order(batch.valid)
+        order = self.group.row_index(batch.valid)
         rows = {name: column[batch.valid] for name, column in columns.items()}
         buffer.push(order, **rows, action=batch.action[batch.valid].to(self.spaces.action_dtype))
         return order
@@ -232,7 +234,7 @@ class LGN(IntrinsicReward):
         if fresh == 0 or (first and fresh < self.config.warmup):
             return {}
         slots, held, group = buffer.last(fresh), min(fresh, len(buffer)), self.group
-        order = None if group.alone else Order(group, buffer.places(slots, held), held)
+        order = None if group.is_single else RowIndex(group, buffer.places(slots, held), held)
         action, rows = buffer["action"][slots], [buffer[name][slots] for name in names]
         if first:
             self.state.fix()
@@ -267,7 +269,7 @@ class LGN(IntrinsicReward):
         size = typical_square(change @ self.unit.T, group)
         moves = change.square().sum(1) > 0
         self.steps.add(change, ordinary * influence(change @ self.unit.T, size) * moves, centred=False, group=group)
-        mean = self.states.mean if self.states.total > 0 else group.rows(state).double().mean(0)
+        mean = self.states.mean if self.states.total > 0 else group.all_gather_rows(state).double().mean(0)
         away = (state - mean.to(state.dtype)) @ self.unit.T
         self.states.add(state, influence(away, typical_square(away, group)), group=group)
         steps = self.steps.matrix()

@@ -160,9 +160,9 @@ class ErrorQueue(nn.Module):
     def full_after(self, valid: Tensor) -> Tensor:
         """Where |D| = d once each of the valid transitions (T, N) of a block is pushed, in order (line 6)."""
         (buffer,) = self._buffer
-        rank, order = valid.flatten().cumsum(0).view_as(valid), buffer.order(valid)
+        rank, order = valid.flatten().cumsum(0).view_as(valid), buffer.row_index(valid)
         if order is not None:
-            rank[valid] = order.number + 1
+            rank[valid] = order.index + 1
         return valid & (buffer.total - int(self.start) + rank >= self.size)
 
     def clear(self) -> None:
@@ -179,7 +179,7 @@ class AlgorithmOne(LearningProgress):
     def _build(self) -> None:
         columns = {"error": ((), torch.float32), "version": ((), torch.int64)}
         if self.config.queue == "reservoir":
-            expect(self.config, "queue", self.group.alone, "'fifo' where several processes train together")
+            expect(self.config, "queue", self.group.is_single, "'fifo' where several processes train together")
             columns["priority"] = ((), torch.float32)
             if self.queue_size > self.rollout:
                 raise ValueError(

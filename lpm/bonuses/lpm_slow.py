@@ -20,7 +20,7 @@ from torch import Tensor
 from lpm.bonuses._progress import Form, LearningProgress, ProgressConfig, progress
 from lpm.bonuses.lpm import MINIWORLD_F, MNIST_F
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_choice, expect_idle
+from lpm.core.settings import expect, expect_choice, reject_unused
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import DynamicsModel
 from lpm.nn.experience import Minibatches, Prepared, successor
@@ -49,7 +49,7 @@ class LPMSlowConfig(ProgressConfig):
         expect(self, "copy_decay", 0 < self.copy_decay < 1, "more than 0 and less than 1")
         expect(self, "relative_floor", 0 <= self.relative_floor < math.inf, "at least 0 and finite")
         if self.form == "linear":
-            expect_idle(self, "with form='linear'", "relative_floor")
+            reject_unused(self, "with form='linear'", "relative_floor")
 
 
 @register("lpm_slow")

@@ -71,7 +71,7 @@ class RND(Learner):
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
         if config.proportion != 1:
-            expect(config, "proportion", self.group.alone, "1 where several processes train together")
+            expect(config, "proportion", self.group.is_single, "1 where several processes train together")
         self.experience = Experience(
             spaces,
             self.rollout,

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from lpm.agents import Agent, MixerConfig, NonFiniteError
 from lpm.agents.agent import PolicyKind
 from lpm.commands.terminal import INTERRUPTED, terminal
-from lpm.core.group import Group, WorkerLost
+from lpm.core.group import ProcessGroup, WorkerLost
 from lpm.core.registry import configure
 from lpm.envs.outside import Wrap, reading_note
 from lpm.runs.checkpoint import CheckpointError
@@ -229,12 +229,12 @@ def _config(given: Any, choices: _Choices, saved: RunConfig | None, env: dict[st
 
 
 # ---- training -------------------------------------------------------------------------------------------------
-def _train(config: RunConfig, out: Path, options: TrainOptions, resume: bool, group: Group) -> int:
+def _train(config: RunConfig, out: Path, options: TrainOptions, resume: bool, group: ProcessGroup) -> int:
     if group.rank:
         return INTERRUPTED if train(config, out, options, resume=resume, group=group).status == "interrupted" else 0
     console = terminal()
     again = f"lpm train --out {out} --resume"
-    shared = "" if group.alone else f" on {group.size} processes"
+    shared = "" if group.is_single else f" on {group.size} processes"
     console.print(f"{config.env_id}, {config.algo} + {config.bonus}, seed {config.seed}, into {out}{shared}")
     if note := reading_note(config.env_id, config.wrap):
         console.print(note)

@@ -122,10 +122,10 @@ def _rollout(
         with torch.inference_mode():
             parameters = policy.policy(torch.as_tensor(np.asarray(obs), dtype=spaces.obs_dtype))
             if config.policy == "uniform":
-                choice = chooser.uniform(noise)
+                raw_action = chooser.uniform(noise)
             else:
-                choice = chooser.greedy(parameters) if options.greedy else chooser.sample(parameters, noise)
-        obs, reward, terminated, truncated, _ = envs.step(chooser.executed(choice.numpy()))
+                raw_action = chooser.greedy(parameters) if options.greedy else chooser.sample(parameters, noise)
+        obs, reward, terminated, truncated, _ = envs.step(chooser.executed(raw_action.numpy()))
         step, total = step + 1, total + float(reward[0])
         if step % options.every == 0:
             frames.append(_picture(envs, config))

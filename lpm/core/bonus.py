@@ -268,7 +268,7 @@ class IntrinsicReward(nn.Module):
     def gather_state(self) -> dict[str, Any]:
         """`state_dict` as a single process would have it, in the first process of a group; empty in the others."""
         state = self.state_dict()
-        if self.group.alone:
+        if self.group.is_single:
             return state
         held = {name: [key for key in state if key.startswith(f"{name}.")] for name in self._sharded()}
         mine = {name: {key.removeprefix(f"{name}."): state.pop(key) for key in keys} for name, keys in held.items()}

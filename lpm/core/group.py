@@ -21,7 +21,7 @@ from torch import distributed as dist
 T = TypeVar("T")
 
 
-SILENT = "another process did not answer in time: it hangs, or its machine does"
+NO_ANSWER = "another process did not answer in time: it hangs, or its machine does"
 """The message about a process that may still be running."""
 
 
@@ -30,33 +30,33 @@ class WorkerLost(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Order:
+class RowIndex:
     """Where the rows of this process stand among the rows of all of them, in the order of a single process."""
 
-    group: Group
-    number: Tensor
+    group: ProcessGroup
+    index: Tensor
     """(B,) places of this process's rows."""
     total: int
     """Rows of all processes."""
 
-    def repeated(self, times: int) -> Order:
+    def repeated(self, times: int) -> RowIndex:
         """The order when each row is replaced by several that follow one another."""
-        number = self.number.unsqueeze(1) * times + torch.arange(times, device=self.number.device)
-        return Order(self.group, number.flatten(), self.total * times)
+        number = self.index.unsqueeze(1) * times + torch.arange(times, device=self.index.device)
+        return RowIndex(self.group, number.flatten(), self.total * times)
 
     def join(self, rows: Tensor) -> Tensor:
         """The rows (B, ...) of all processes, in their order."""
-        return self.group.rows(rows)[self.group.rows(self.number).argsort()]
+        return self.group.all_gather_rows(rows)[self.group.all_gather_rows(self.index).argsort()]
 
 
-class Group:
+class ProcessGroup:
     """The processes of torch.distributed's default group, with any backend; without one, this process alone.
 
     The operations are collective: all processes call them, in the same order. In a single process each gives back what
     it was given. Where the backend is NCCL, what lives on the CPU goes through Gloo. `why` may know more about the loss
     of a process than torch says.
 
-    >>> ALONE.columns(torch.ones(2, 3)).shape, ALONE.any(True, False)
+    >>> SINGLE_PROCESS.all_gather_columns(torch.ones(2, 3)).shape, SINGLE_PROCESS.any(True, False)
     (torch.Size([2, 3]), (True, False))
     """
 
@@ -68,22 +68,22 @@ class Group:
         self._cpu: Any = dist.new_group(backend="gloo") if size > 1 and beside else None
 
     @classmethod
-    def of_torch(cls, why: Callable[[], str | None] | None = None) -> Group:
+    def of_torch(cls, why: Callable[[], str | None] | None = None) -> ProcessGroup:
         """All processes that torch.distributed knows."""
         return cls(dist.get_rank(), dist.get_world_size(), why)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Group:
+    def __deepcopy__(self, memo: dict[int, Any]) -> ProcessGroup:
         return self  # connections are not copied
 
     @property
-    def alone(self) -> bool:
+    def is_single(self) -> bool:
         """Whether this is the only process."""
         return self.size == 1
 
     # ---- numbers ------------------------------------------------------------------------------------------
     def sum(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Sums over the processes, of one dtype."""
-        if self.alone:
+        if self.is_single:
             return tensors
         flat = torch.cat([tensor.detach().flatten() for tensor in tensors])
         self._reduce(flat)
@@ -92,7 +92,7 @@ class Group:
 
     def average_(self, tensors: Sequence[Tensor], weight: float) -> None:
         """Replace tensors by their means over the processes, each process counting by its weight."""
-        if self.alone:
+        if self.is_single:
             return
         with torch.no_grad():
             count = torch.tensor(float(weight), device=tensors[0].device)
@@ -103,48 +103,48 @@ class Group:
 
     def mean(self, values: Tensor) -> Tensor:
         """Mean of all processes' values."""
-        return self.rows(values.flatten()).mean()
+        return self.all_gather_rows(values.flatten()).mean()
 
     def std(self, values: Tensor) -> Tensor:
         """Standard deviation, without correction, of all processes' values."""
-        return self.rows(values.flatten()).std(correction=0)
+        return self.all_gather_rows(values.flatten()).std(correction=0)
 
     def any(self, *flags: bool) -> tuple[bool, ...]:
         """Which of the flags at least one process has set."""
         return tuple(bool(votes) for votes in self.sum(*torch.tensor(flags, dtype=torch.float32)))
 
     # ---- rows ---------------------------------------------------------------------------------------------
-    def columns(self, block: Tensor) -> Tensor:
+    def all_gather_columns(self, block: Tensor) -> Tensor:
         """Blocks (T, n, ...) beside each other: (T, N, ...)."""
-        return block if self.alone else torch.cat(self._gather(block), dim=1)
+        return block if self.is_single else torch.cat(self._gather(block), dim=1)
 
-    def rows(self, rows: Tensor) -> Tensor:
+    def all_gather_rows(self, rows: Tensor) -> Tensor:
         """Rows (b, ...) behind each other: (B, ...)."""
-        if self.alone:
+        if self.is_single:
             return rows
         counts = [int(count) for count in self._gather(torch.tensor([len(rows)]))]
         padded = rows.new_zeros(max(counts), *rows.shape[1:])
         padded[: len(rows)] = rows
         return torch.cat([part[:count] for part, count in zip(self._gather(padded), counts, strict=True)])
 
-    def order(self, valid: Tensor) -> Order | None:
-        """Where the valid rows (T, n) of a block stand among those of all processes; None alone."""
-        if self.alone:
+    def row_index(self, valid: Tensor) -> RowIndex | None:
+        """Where the valid rows (T, n) of a block stand among those of all processes; None in a single process."""
+        if self.is_single:
             return None
         shapes = self._gather(torch.tensor(valid.shape))
         if all(torch.equal(shape, shapes[0]) for shape in shapes):
-            whole, width = self.columns(valid), valid.shape[1]
+            whole, width = self.all_gather_columns(valid), valid.shape[1]
             places = whole.flatten().cumsum(0).view_as(whole)[:, self.rank * width : (self.rank + 1) * width]
-            return Order(self, places[valid] - 1, int(whole.sum()))
+            return RowIndex(self, places[valid] - 1, int(whole.sum()))
         # blocks of different sizes have no common time: one process's rows come after the other's
         counts = [int(count) for count in self._gather(valid.sum().view(1))]
         here = torch.arange(counts[self.rank], device=valid.device)
-        return Order(self, here + sum(counts[: self.rank]), sum(counts))
+        return RowIndex(self, here + sum(counts[: self.rank]), sum(counts))
 
     # ---- objects, for states and not for every step -------------------------------------------------------
     def gather(self, value: T) -> list[T]:
         """What each process has, in rank 0; nothing elsewhere."""
-        if self.alone:
+        if self.is_single:
             return [value]
         found: list[Any] | None = [None] * self.size if self.rank == 0 else None
         self._try(lambda: dist.gather_object(value, found, dst=0, group=self._cpu))
@@ -152,7 +152,7 @@ class Group:
 
     def scatter(self, values: Sequence[T] | None) -> T:
         """To each process its value, from rank 0, which alone gives any."""
-        if self.alone:
+        if self.is_single:
             assert values is not None
             return values[0]
         mine: list[Any] = [None]
@@ -160,9 +160,9 @@ class Group:
         self._try(lambda: dist.scatter_object_list(mine, given, src=0, group=self._cpu))
         return mine[0]  # type: ignore[no-any-return]
 
-    def everyone(self, value: T) -> list[T]:
+    def all_gather_objects(self, value: T) -> list[T]:
         """What each process has, in all of them."""
-        if self.alone:
+        if self.is_single:
             return [value]
         found: list[Any] = [None] * self.size
         self._try(lambda: dist.all_gather_object(found, value, group=self._cpu))
@@ -191,18 +191,18 @@ class Group:
             raise WorkerLost((self._why and self._why()) or _lost(str(error))) from error
 
 
-ALONE = Group()
-"""A process alone."""
-_CURRENT: ContextVar[Group] = ContextVar("group", default=ALONE)
+SINGLE_PROCESS = ProcessGroup()
+"""A process by itself."""
+_CURRENT: ContextVar[ProcessGroup] = ContextVar("group", default=SINGLE_PROCESS)
 
 
-def current_group() -> Group:
+def current_group() -> ProcessGroup:
     """The processes that train what is being built, one unless `using` says otherwise."""
     return _CURRENT.get()
 
 
 @contextmanager
-def using(group: Group) -> Iterator[None]:
+def using(group: ProcessGroup) -> Iterator[None]:
     """Bonuses and agents that are built inside are trained by the processes of the group together."""
     token = _CURRENT.set(group)
     try:
@@ -214,7 +214,7 @@ def using(group: Group) -> Iterator[None]:
 def _lost(error: str) -> str:
     """What torch says when another process is gone, in a sentence."""
     if "timed out" in error.lower() or "timeout" in error.lower():
-        return SILENT
+        return NO_ANSWER
     return "the connection to another process was lost: it died or was killed"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lpm.core.group import ALONE, Group
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.core.scale import KEPT, ReturnScale, RunningDeviation
 from lpm.core.settings import expect, expect_choice
 
@@ -86,7 +86,7 @@ class Mixed:
 class RewardMixer:
     """Brings both rewards to one scale and weighs them; its whole state is in `state_dict`."""
 
-    def __init__(self, config: MixerConfig, num_envs: int, group: Group = ALONE) -> None:
+    def __init__(self, config: MixerConfig, num_envs: int, group: ProcessGroup = SINGLE_PROCESS) -> None:
         """In a `group` of several processes `num_envs` are those of this one, and `mix` is collective."""
         self.config, self.num_envs, gamma = config, num_envs, config.gamma
         assert TASK_SEGMENTS <= KEPT

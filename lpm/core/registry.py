@@ -125,7 +125,7 @@ def make(
     entry = lookup(name)
     config = configure(name, variant, **fields)
     build: Any = entry.bonus
-    if not (current_group().alone or can_be_distributed(name)):
+    if not (current_group().is_single or can_be_distributed(name)):
         known = ", ".join(filter(can_be_distributed, names()))
         raise ValueError(f"bonus {name!r} cannot be trained by several processes yet: expected one of {known}")
     bonus: IntrinsicReward = build(spaces, config, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lpm.core.group import ALONE, Group
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 
 SEGMENT = 128
 """Steps of a segment: a horizon of 1/(1 - 0.99) and a little more."""
@@ -74,7 +74,13 @@ class ReturnScale:
     """The size of a stream of rewards, estimated as above; its whole state is in `state_dict`."""
 
     def __init__(
-        self, num_envs: int, gamma: float, *, quantile: float, recent: int | None = None, group: Group = ALONE
+        self,
+        num_envs: int,
+        gamma: float,
+        *,
+        quantile: float,
+        recent: int | None = None,
+        group: ProcessGroup = SINGLE_PROCESS,
     ) -> None:
         """`quantile` of the sizes of the `recent` segments, of all segments if that is None."""
         self.gamma, self.quantile, self.recent, self.group = gamma, quantile, recent, group
@@ -96,8 +102,8 @@ class ReturnScale:
 
     def observe(self, rewards: NDArray[Any], valid: NDArray[np.bool_]) -> None:
         """A (T, N) block of rewards, once and in time order."""
-        if not self.group.alone:  # all processes end a segment together, though their blocks may differ in length
-            missing = max(self.group.everyone(len(rewards))) - len(rewards)
+        if not self.group.is_single:  # all processes end a segment together, though their blocks may differ in length
+            missing = max(self.group.all_gather_objects(len(rewards))) - len(rewards)
             rewards, valid = (np.pad(values, ((0, missing), (0, 0))) for values in (rewards, valid))
         start = 0
         while start < len(rewards):
@@ -129,7 +135,7 @@ class ReturnScale:
         _, count, mean, squares = self._sums
         deviation = np.sqrt(squares / np.maximum(count, 1))
         deviation[deviation <= np.maximum(TINY * np.abs(mean), LEAST)] = 0.0
-        return segment_size(np.concatenate(self.group.everyone(deviation)))
+        return segment_size(np.concatenate(self.group.all_gather_objects(deviation)))
 
     def _keep(self, size: float) -> None:
         if size <= 0:
@@ -170,7 +176,7 @@ class RunningDeviation:
     One extreme block sets it for good: for experiments that compare with published ones.
     """
 
-    def __init__(self, num_envs: int, gamma: float, group: Group = ALONE) -> None:
+    def __init__(self, num_envs: int, gamma: float, group: ProcessGroup = SINGLE_PROCESS) -> None:
         self.gamma, self.group = gamma, group
         self._carry = np.zeros(num_envs)
         self._count = self._mean = self._squares = 0.0  # the last: sum of squared distances from the mean
@@ -185,7 +191,7 @@ class RunningDeviation:
         """A (T, N) block of rewards, once and in time order."""
         filtered, self._carry = discounted_filter(rewards, self._carry, self.gamma, valid)
         seen = filtered[valid]
-        if self.group.alone:
+        if self.group.is_single:
             self._take(seen.size, seen.mean() if seen.size else 0.0, seen.var() if seen.size else 0.0)
             return
         count, mean = (

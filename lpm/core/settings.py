@@ -37,7 +37,7 @@ def expect_schedule(config: Any, name: str, start: str, end: str) -> None:
             expect(config, value, getattr(config, value) > 0, f"a number above 0 with {name}='exponential'")
 
 
-def expect_idle(config: Any, when: str, *names: str) -> None:
+def reject_unused(config: Any, when: str, *names: str) -> None:
     """Refuse a value other than the default in fields that have no effect `when`, such as "with gate=False"."""
     settings = {field.name: field for field in fields(config)}
     for name in names:

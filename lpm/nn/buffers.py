@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from lpm.core.group import Order, current_group
+from lpm.core.group import RowIndex, current_group
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 
@@ -37,7 +37,7 @@ class RingBuffer(nn.Module):
         if capacity < 1:
             raise ValueError(f"RingBuffer.capacity: expected at least 1, got {capacity}")
         self.capacity = self.room = capacity
-        self.shared = not self.group.alone
+        self.shared = not self.group.is_single
         self.register_buffer("pushed", torch.zeros((), dtype=torch.int64))
         if self.shared:
             self.room = min(capacity, -(-5 * capacity // (4 * self.group.size)))
@@ -68,10 +68,10 @@ class RingBuffer(nn.Module):
         return sum(self[name].nbytes for name in self.fields)
 
     @torch.no_grad()
-    def push(self, order: Order | None = None, **rows: Tensor) -> None:
+    def push(self, order: RowIndex | None = None, **rows: Tensor) -> None:
         """Append rows (B, ...) in order; `order` where they stand among those of several processes."""
         if order is not None:
-            rows["number"] = self.total + order.number
+            rows["number"] = self.total + order.index
         if set(rows) != set(self.fields):
             raise ValueError(f"RingBuffer.push: expected fields {sorted(self.fields)}, got {sorted(rows)}")
         count = next(iter(rows.values())).shape[0]
@@ -90,9 +90,9 @@ class RingBuffer(nn.Module):
         if order is not None:
             self.here += count
 
-    def order(self, valid: Tensor) -> Order | None:
+    def row_index(self, valid: Tensor) -> RowIndex | None:
         """Where the valid rows (T, n) of a block stand among those of all processes; None in a single one."""
-        return self.group.order(valid)
+        return self.group.row_index(valid)
 
     def last(self, count: int) -> Tensor:
         """Slots of the newest `count` rows (or as many as there are), oldest first."""
@@ -160,7 +160,7 @@ class TransitionBuffer(RingBuffer):
         super().__init__(capacity, fields)
         self.register_buffer("marked", torch.zeros((), dtype=torch.int64))
 
-    def observe(self, batch: Transitions, order: Order | None = None, **extra: Tensor) -> int:
+    def observe(self, batch: Transitions, order: RowIndex | None = None, **extra: Tensor) -> int:
         """Append the valid transitions of a block, with extra columns given per valid row; return how many."""
         rows = batch.rows()
         self.push(order, obs=rows.obs, action=rows.action, next_obs=rows.next_obs, **extra)

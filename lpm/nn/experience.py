@@ -157,7 +157,7 @@ class Experience(nn.Module):
 
     def observe(self, batch: Transitions, **columns: Tensor) -> None:
         """Remember the valid transitions of a block, with extra columns given per valid row."""
-        order = self.buffer.order(batch.valid)
+        order = self.buffer.row_index(batch.valid)
         if self._accumulating or self.watch is not None:
             rows = batch.rows()
             fields = (rows.next_obs,) if self.next_only else (rows.obs, rows.next_obs)
@@ -205,9 +205,9 @@ class Experience(nn.Module):
 
     def all_gather(self, rows: Tensor, slots: Tensor) -> Tensor:
         """What all processes computed of their slots of the buffer, (B, ...), in the order of a single process."""
-        if self.group.alone:
+        if self.group.is_single:
             return rows
-        return self.group.rows(rows)[self.group.rows(self.buffer["number"][slots]).argsort()]
+        return self.group.all_gather_rows(rows)[self.group.all_gather_rows(self.buffer["number"][slots]).argsort()]
 
     def at_fresh(self, function: Callable[[Prepared], Tensor]) -> Tensor:
         """`function`, which returns one result per row, over what came since the last update, oldest first."""
@@ -268,7 +268,7 @@ class Experience(nn.Module):
     def latest(self, count: int, parts: Iterable[Tensor], slots: Tensor | None = None) -> Minibatches:
         """Minibatches of the newest `count` rows, or of those in `slots`; this process takes what it holds of them."""
         slots = self.buffer.last(count) if slots is None else slots
-        if self.group.alone:
+        if self.group.is_single:
             return Minibatches(slots, parts)
         place = torch.full((count,), -1)
         place[self.buffer.places(slots, count).cpu()] = torch.arange(len(slots))
@@ -283,7 +283,7 @@ class Experience(nn.Module):
         after_step: Callable[[], None] | None = None,
     ) -> Tensor:
         """One gradient step on each minibatch; the mean loss."""
-        average = None if self.group.alone else self.group.average_
+        average = None if self.group.is_single else self.group.average_
         if isinstance(loss, LeastSquares):
             return torch.stack(least_squares(loss.layers, self._problems(loss, batches), optimizer, average)).mean()
         losses = []

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from lpm.core.group import ALONE, Group
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 
 OUTLIER = 9.0
 """Multiples of the typical squared size beyond which a state or a step counts no more: three standard deviations."""
@@ -29,7 +29,7 @@ class FadingCovariance(nn.Module):
         self.register_buffer("sums", torch.zeros(width, dtype=torch.float64))
         self.register_buffer("products", torch.zeros(width, width, dtype=torch.float64))
 
-    def add(self, rows: Tensor, weight: Tensor, *, centred: bool = True, group: Group = ALONE) -> None:
+    def add(self, rows: Tensor, weight: Tensor, *, centred: bool = True, group: ProcessGroup = SINGLE_PROCESS) -> None:
         """Take in rows (B, D) by their weights (B,). Not `centred`: the second moment about 0 is meant."""
         rows, weight = rows.double(), weight.double()
         weighted = rows * weight.unsqueeze(1)
@@ -68,8 +68,8 @@ def influence(rows: Tensor, typical: Tensor) -> Tensor:
     return (OUTLIER * typical / rows.square().sum(1).clamp_min(1e-30)).clamp_max(1)
 
 
-def typical_square(rows: Tensor, group: Group = ALONE) -> Tensor:
+def typical_square(rows: Tensor, group: ProcessGroup = SINGLE_PROCESS) -> Tensor:
     """Median squared size of the rows (B, D) that are not 0: an agent that mostly stands still takes steps too."""
-    squares = group.rows(rows.square().sum(1))
+    squares = group.all_gather_rows(rows.square().sum(1))
     moving = squares[squares > STILL * squares.mean()]
     return moving.median().clamp_min(1e-12) if len(moving) else squares.new_ones(())

@@ -8,7 +8,7 @@ import torch
 from gymnasium.spaces import Box
 from torch import Tensor, nn
 
-from lpm.core.group import Order
+from lpm.core.group import RowIndex
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.bayes import median_distance
@@ -70,7 +70,7 @@ class FrozenFeatures(nn.Module):
         features = self.encoder(x)
         return nn.functional.layer_norm(features, features.shape[1:])
 
-    def observe(self, rows: Tensor, order: Order | None = None) -> None:
+    def observe(self, rows: Tensor, order: RowIndex | None = None) -> None:
         """Take encoded rows into the statistics that `fix` makes final."""
         statistics = self.input.moments if self.sample is None else self.sample
         assert isinstance(statistics, HashedSample)

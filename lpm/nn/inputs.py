@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from lpm.core.group import Order
+from lpm.core.group import RowIndex
 from lpm.core.spaces import Spaces
 from lpm.nn.statistics import OVERFLOW_CLIP, RangeWatch, RobustScale, RunningMoments
 
@@ -94,7 +94,7 @@ class ObservationInput(nn.Module):
         """Whether there are active statistics, or none are needed."""
         return self.moments is None or self.moments.ready
 
-    def observe(self, *fields: Tensor, watch: RangeWatch | None = None, order: Order | None = None) -> None:
+    def observe(self, *fields: Tensor, watch: RangeWatch | None = None, order: RowIndex | None = None) -> None:
         """Accumulate statistics, if there are any, of rows (B, ...) of observations, of their successors or of both.
 
         The statistics are the same however rows are split into blocks, or among processes: `order` then says how. A

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lpm.core.group import ALONE, Group
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.memory import episodes_over
@@ -144,7 +144,7 @@ class SensorNoise(nn.Module):
         shrunk: Tensor = torch.lerp(self.centre, state, torch.where(self.noisy, self.signal, 1.0))
         return shrunk
 
-    def add(self, found: Surprises, valid: Tensor, group: Group = ALONE) -> None:
+    def add(self, found: Surprises, valid: Tensor, group: ProcessGroup = SINGLE_PROCESS) -> None:
         """Take in a block. Sensors that turned out to be exact stay so, and are not looked at again."""
         most = self.most[self.watched]
         known = bool((self.most > 0).any())  # until sizes are, surprises cannot be cut

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from lpm.core.group import Order
+from lpm.core.group import RowIndex
 
 RESOLUTION = 1e-6
 """A spread below this share of the values themselves is rounding, not information."""
@@ -27,7 +27,7 @@ class Statistics(nn.Module):
     commits: Tensor
     squashes: bool  # whether what lies far outside stays apart instead of being cut off
 
-    def observe(self, rows: Tensor, order: Order | None = None) -> None:
+    def observe(self, rows: Tensor, order: RowIndex | None = None) -> None:
         """Accumulate a batch (B, *shape); of several processes each its own, inside `summed`."""
         raise NotImplementedError
 
@@ -36,7 +36,7 @@ class Statistics(nn.Module):
         return []
 
     @contextmanager
-    def summed(self, order: Order | None) -> Iterator[None]:
+    def summed(self, order: RowIndex | None) -> Iterator[None]:
         """What is counted inside is summed over the processes at the end, if there are several."""
         with summed(order, self.counters()):
             yield
@@ -60,7 +60,7 @@ class Statistics(nn.Module):
 
 
 @contextmanager
-def summed(order: Order | None, counters: list[Tensor]) -> Iterator[None]:
+def summed(order: RowIndex | None, counters: list[Tensor]) -> Iterator[None]:
     """What is added to counters of one dtype inside is summed over the processes of an order at the end."""
     if order is None or not counters:
         yield
@@ -113,7 +113,7 @@ class RunningMoments(Statistics):
         self.register_buffer("commits", torch.zeros((), dtype=torch.int64))
 
     @torch.no_grad()
-    def observe(self, rows: Tensor, order: Order | None = None) -> None:
+    def observe(self, rows: Tensor, order: RowIndex | None = None) -> None:
         """Accumulate a batch (B, *shape); of several processes each its own, inside `summed`."""
         rows = rows.double()
         self.add(rows.shape[0], rows.sum(0), rows.square().sum(0))
@@ -179,16 +179,16 @@ class HashedSample(nn.Module):
         return self.sample[: int(self.kept)]
 
     @torch.no_grad()
-    def observe(self, rows: Tensor, order: Order | None = None) -> None:
+    def observe(self, rows: Tensor, order: RowIndex | None = None) -> None:
         """Take a batch (B, *shape) into the sample; `order` if several processes take in theirs."""
         capacity = len(self.sample)
-        place = torch.arange(len(rows), device=rows.device) if order is None else order.number
+        place = torch.arange(len(rows), device=rows.device) if order is None else order.index
         number = int(self.total) + place
         self.total += len(rows) if order is None else order.total
         chosen = _hash(number) < self.share
         number, rows = number[chosen], rows[chosen].float()
         if order is not None:
-            chosen_order = Order(order.group, number, order.total)
+            chosen_order = RowIndex(order.group, number, order.total)
             number, rows = chosen_order.join(number), chosen_order.join(rows)
         while len(rows):
             start = int(self.kept)
@@ -277,12 +277,12 @@ class RangeWatch(nn.Module):
         self.register_buffer("measured", torch.zeros((), dtype=torch.int64))
 
     @contextmanager
-    def summed(self, order: Order | None) -> Iterator[None]:
+    def summed(self, order: RowIndex | None) -> Iterator[None]:
         """What is counted inside is summed over the processes at the end, if there are several."""
         with summed(order, [self.outside, self.watched]), self._statistics[0].summed(order):
             yield
 
-    def observe(self, rows: Tensor, order: Order | None = None) -> None:
+    def observe(self, rows: Tensor, order: RowIndex | None = None) -> None:
         """Count rows (B, *shape) that came after the statistics were frozen, and accumulate them."""
         (statistics,) = self._statistics
         if statistics.ready:

@@ -41,7 +41,7 @@ def build(config: RunConfig) -> Agent:
     here = shard(learner.num_envs, group.size)
     envs = make_envs(config, here)
     device = str(resolve_device(config.device))
-    if device == "cuda" and not group.alone:
+    if device == "cuda" and not group.is_single:
         device = f"cuda:{torch.cuda.current_device()}"
     bonus_seed = int(np.random.SeedSequence([config.seed, 1]).generate_state(1)[0])
     fields = {

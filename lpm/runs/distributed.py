@@ -1,7 +1,7 @@
 """One run on many processes: how they find each other, agree on versions, and learn that one of them is gone.
 
 `torchrun --nproc-per-node N -m lpm train ...` starts N processes and tells each its number; `joined` makes them a
-group. Whoever has a group already (Ray Train, RLlib, one's own script) passes `Group.of_torch()` to `train`.
+group. Whoever has a group already (Ray Train, RLlib, one's own script) passes `ProcessGroup.of_torch()` to `train`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-from lpm.core.group import ALONE, SILENT, Group, WorkerLost, this_machine
+from lpm.core.group import NO_ANSWER, SINGLE_PROCESS, ProcessGroup, WorkerLost, this_machine
 from lpm.runs.machine import run_versions
 
 TIMEOUT_SECONDS = 300.0
@@ -34,13 +34,13 @@ def started_by_torchrun() -> bool:
 
 
 @contextmanager
-def joined(timeout: float = TIMEOUT_SECONDS) -> Iterator[Group]:
+def joined(timeout: float = TIMEOUT_SECONDS) -> Iterator[ProcessGroup]:
     """The group of the processes that torchrun started; a single one if it started none.
 
     What goes wrong inside, in any process, is raised in rank 0; the others exit with status 1.
     """
     if not started_by_torchrun():
-        yield ALONE
+        yield SINGLE_PROCESS
         return
     if missing := [name for name in _VARIABLES if name not in os.environ]:
         raise ValueError(
@@ -52,7 +52,7 @@ def joined(timeout: float = TIMEOUT_SECONDS) -> Iterator[Group]:
     if rank == 0:
         atexit.register(_mark_reported, store)  # after the reason was printed, or all went well
     try:
-        group = Group.of_torch(lambda: None if rank else _reason(store))
+        group = ProcessGroup.of_torch(lambda: None if rank else _reason(store))
         check_versions(group)
         yield group
         dist.destroy_process_group()
@@ -65,9 +65,9 @@ def joined(timeout: float = TIMEOUT_SECONDS) -> Iterator[Group]:
         raise SystemExit(1) from problem
 
 
-def check_versions(group: Group) -> None:
+def check_versions(group: ProcessGroup) -> None:
     """Refuse to train with different versions of anything: the processes would compute different numbers."""
-    found = group.everyone((this_machine(), run_versions()))
+    found = group.all_gather_objects((this_machine(), run_versions()))
     names = sorted({name for _, versions in found for name in versions})
     for name in names:
         have = [versions.get(name, "none") for _, versions in found]
@@ -79,9 +79,9 @@ def check_versions(group: Group) -> None:
             )
 
 
-def expect_same(group: Group, told: Mapping[str, Any]) -> None:
+def expect_same(group: ProcessGroup, told: Mapping[str, Any]) -> None:
     """Refuse processes that were told different things, naming the first difference."""
-    everyone = group.everyone(dict(told))
+    everyone = group.all_gather_objects(dict(told))
     for rank, other in enumerate(everyone):
         for name in {**everyone[0], **other}:
             first, here = (repr(table[name]) if name in table else "none" for table in (everyone[0], other))
@@ -151,7 +151,7 @@ def _leave(store: Any, rank: int, problem: BaseException) -> None:
     """Leave the reason for rank 0, close the connections so that it looks, and let it print the reason."""
     try:
         # a loss is another's to explain; who waits in vain may be the first to know
-        if not isinstance(problem, WorkerLost) or SILENT in str(problem):
+        if not isinstance(problem, WorkerLost) or NO_ANSWER in str(problem):
             text = str(problem) or type(problem).__name__
             store.set(_FAILED, f"process {rank} on {this_machine()} stopped: {text}")
         dist.destroy_process_group()

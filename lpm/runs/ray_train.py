@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lpm.core.group import ALONE, Group
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.runs.build import shard
 from lpm.runs.config import RunConfig
 from lpm.runs.distributed import TIMEOUT_SECONDS, check_versions
@@ -68,7 +68,7 @@ def _work(settings: dict[str, Any]) -> None:
     """What each worker does, in the process group that Ray made."""
     from ray import train as ray_train
 
-    group = ALONE if ray_train.get_context().get_world_size() == 1 else Group.of_torch()
+    group = SINGLE_PROCESS if ray_train.get_context().get_world_size() == 1 else ProcessGroup.of_torch()
     check_versions(group)
     train(
         RunConfig.from_dict(settings["config"]),

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from lpm.agents import Agent, NonFiniteError
-from lpm.core.group import ALONE, Group, WorkerLost, using
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup, WorkerLost, using
 from lpm.runs.build import build
 from lpm.runs.checkpoint import CheckpointError, check_progress, checkpoints, load_checkpoint, save_checkpoint
 from lpm.runs.config import RunConfig
@@ -76,7 +76,7 @@ def train(
     resume: bool = False,
     say: Callable[[str], None] = print,
     on_cycle: OnCycle | None = None,
-    group: Group = ALONE,
+    group: ProcessGroup = SINGLE_PROCESS,
 ) -> Outcome:
     """Train and write the run folder; with `resume`, go on from its last whole checkpoint.
 
@@ -114,7 +114,7 @@ def train(
             agent.collector.envs.close()
 
 
-def _follow(config: RunConfig, resume: bool, group: Group) -> Outcome:
+def _follow(config: RunConfig, resume: bool, group: ProcessGroup) -> Outcome:
     """The same training in all processes but the first: what `_Run` does, without folder and words."""
     with _threads(config.threads), using(group):
         agent = build(config)
@@ -236,7 +236,7 @@ class _Run:
                 if on_cycle is not None:
                     on_cycle(agent, self.metrics)
                 # of several processes one may die at any time: there is a checkpoint from the first update on
-                first = steps_saved < 0 and not agent.group.alone
+                first = steps_saved < 0 and not agent.group.is_single
                 if agent.group.any(first or monotonic() - saved >= self.options.checkpoint_seconds)[0]:
                     self._checkpoint(lines)
                     saved, steps_saved = monotonic(), agent.steps

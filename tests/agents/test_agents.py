@@ -228,7 +228,9 @@ def test_nan_loss_names_the_module_and_leaves_the_parameters_finite() -> None:
 def test_a_nan_loss_stops_before_the_optimiser_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = agent_of("a2c")
     nan = torch.tensor(float("nan"))
-    monkeypatch.setattr(agent.policy.actions, "log_prob", lambda policy, choice: (policy.sum(-1) * nan, policy.sum(-1)))
+    monkeypatch.setattr(
+        agent.policy.actions, "log_prob", lambda policy, raw_action: (policy.sum(-1) * nan, policy.sum(-1))
+    )
     before = parameters(agent)
     with pytest.raises(NonFiniteError, match=r"policy \(policy loss\) is nan at step 64"):
         agent.cycle()

@@ -118,7 +118,7 @@ def test_state_round_trip_is_exact() -> None:
     generator.set_state(draws)
     got = other.collect(policy, generator)
     assert torch.equal(expected.transitions.next_obs, got.transitions.next_obs)
-    assert torch.equal(expected.choice, got.choice)
+    assert torch.equal(expected.raw_action, got.raw_action)
     np.testing.assert_array_equal(expected.valid, got.valid)
     np.testing.assert_array_equal(collector.visits, other.visits)
     assert collector.sums.recent == other.sums.recent

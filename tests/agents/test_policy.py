@@ -29,27 +29,27 @@ def test_categorical_equals_torch_distributions() -> None:
 
 def test_factors_are_independent() -> None:
     logits = torch.randn(5, 5, generator=torch.Generator().manual_seed(1))
-    choice = torch.tensor([[0, 2], [1, 1], [0, 0], [1, 2], [1, 0]])
-    log_prob, entropy = chooser(MultiDiscrete([2, 3])).log_prob(logits, choice)
+    raw_action = torch.tensor([[0, 2], [1, 1], [0, 0], [1, 2], [1, 0]])
+    log_prob, entropy = chooser(MultiDiscrete([2, 3])).log_prob(logits, raw_action)
     a, b = Categorical(logits=logits[:, :2]), Categorical(logits=logits[:, 2:])
-    torch.testing.assert_close(log_prob, a.log_prob(choice[:, 0]) + b.log_prob(choice[:, 1]))
+    torch.testing.assert_close(log_prob, a.log_prob(raw_action[:, 0]) + b.log_prob(raw_action[:, 1]))
     torch.testing.assert_close(entropy, a.entropy() + b.entropy())
 
 
 def test_gaussian_equals_torch_distributions() -> None:
     generator = torch.Generator().manual_seed(2)
-    policy, choice = torch.randn(6, 4, generator=generator), torch.randn(6, 2, generator=generator)
-    log_prob, entropy = chooser(Box(-1, 1, (2,), np.float32)).log_prob(policy, choice)
+    policy, raw_action = torch.randn(6, 4, generator=generator), torch.randn(6, 2, generator=generator)
+    log_prob, entropy = chooser(Box(-1, 1, (2,), np.float32)).log_prob(policy, raw_action)
     reference = Normal(policy[:, :2], policy[:, 2:].exp())
-    torch.testing.assert_close(log_prob, reference.log_prob(choice).sum(-1))
+    torch.testing.assert_close(log_prob, reference.log_prob(raw_action).sum(-1))
     torch.testing.assert_close(entropy, reference.entropy().sum(-1))
 
 
 def test_sampled_frequencies_are_the_probabilities() -> None:
     c, generator = chooser(Discrete(3)), torch.Generator().manual_seed(3)
     logits = torch.tensor([0.5, 0.2, 0.3]).log()
-    choices = c.sample(logits, c.noise(1, 40_000, generator)[0])
-    shares = torch.bincount(choices[:, 0], minlength=3) / 40_000
+    raw_actions = c.sample(logits, c.noise(1, 40_000, generator)[0])
+    shares = torch.bincount(raw_actions[:, 0], minlength=3) / 40_000
     torch.testing.assert_close(shares, logits.exp(), atol=0.01, rtol=0)
     assert c.greedy(logits[None]).item() == 0
 
@@ -111,7 +111,7 @@ def test_fused_passes_equal_the_modules(action: Any, normalise: Any, act: Any) -
     for (name, a), b in zip(fused.named_parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(a.grad, b.grad, atol=1e-4, rtol=1e-4, msg=name)
     with torch.inference_mode():
-        (acting, values), spread = fused.for_acting()(obs), fused.spread()
+        (acting, values), spread = fused.for_acting()(obs), fused.shared_log_std()
         assert values is None  # they would cost as much again
         whole = acting if spread is None else torch.cat([acting, spread.expand_as(acting)], 1)
         torch.testing.assert_close(whole, plain.policy(obs), atol=1e-5, rtol=1e-5)

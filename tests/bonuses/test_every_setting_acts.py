@@ -35,6 +35,7 @@ ONLY_WITH: dict[str, dict[str, Any]] = {
     "hash_bits": {"key": "simhash"},
     "bins": {"key": "bins"},
     "gate_fitted": {"queue_size": 5},  # a longer queue is full only after g's first fit
+    "filter": {"memory": "both"},  # along episodes, of which the lifelong form knows nothing
     "max_scale": {"lr": 0.1},  # else the ensemble of EME does not disagree enough in so few updates
 }
 

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpm.core.group import Group
+from lpm.core.group import ProcessGroup
 from lpm.core.mixer import BONUS_QUANTILE, CLIP, TASK_QUANTILE, TASK_SEGMENTS, MixerConfig, RewardMixer
 from lpm.core.scale import KEPT, SEGMENT, ReturnScale, RunningDeviation, discounted_filter, lower_quantile
 
@@ -215,7 +215,7 @@ def test_constant_rewards_have_the_scale_of_their_sum() -> None:
 
 
 # ---- several processes ------------------------------------------------------------------------------------
-class Threads(Group):
+class Threads(ProcessGroup):
     """Processes of a group, as threads: each puts what it has into a common list."""
 
     size = 2
@@ -223,7 +223,7 @@ class Threads(Group):
     def __init__(self, rank: int, barrier: Barrier, slots: list[Any]) -> None:
         self.rank, self._barrier, self._slots = rank, barrier, slots
 
-    def everyone(self, value: Any) -> list[Any]:
+    def all_gather_objects(self, value: Any) -> list[Any]:
         self._barrier.wait(10)
         self._slots[self.rank] = value
         self._barrier.wait(10)

@@ -54,7 +54,7 @@ def test_without_data_it_predicts_nothing_and_with_persistence_the_feature_itsel
     plain = RidgeByAction(2, 3, 2, ridge=5.0)
     plain.solve()
     assert not plain.weight.any()
-    lasting = RidgeByAction(1, 3, 2, ridge=1e6, persistence=True, one=2)
+    lasting = RidgeByAction(1, 3, 2, ridge=1e6, persistence=2, one=2)
     steady = torch.tensor([[1.0, -2.0, 1.0], [1.1, -2.1, 1.0], [0.9, -1.9, 1.0]]).repeat(20, 1)
     zero = torch.zeros(len(steady), dtype=torch.int64)
     lasting.add(steady, zero, steady[:, :2])  # what comes is what was
@@ -66,7 +66,7 @@ def test_persistence_returns_to_the_mean_where_nothing_lasts() -> None:
     generator = torch.Generator().manual_seed(2)
     x = torch.cat([torch.randn(500, 2, generator=generator), torch.ones(500, 1)], 1)
     y = 3 + torch.randn(500, 2, generator=generator)
-    model = RidgeByAction(1, 3, 2, ridge=1e6, persistence=True, one=2)
+    model = RidgeByAction(1, 3, 2, ridge=1e6, persistence=2, one=2)
     model.add(x, torch.zeros(500, dtype=torch.int64), y)
     model.solve()
     assert model.weight[0, :2].abs().max() < 0.1
@@ -78,7 +78,7 @@ def test_persistence_returns_to_the_mean_where_nothing_lasts() -> None:
 def test_shrinks_the_same_whatever_the_order_of_rows(seed: int, ridge: float) -> None:
     x, action, y = _data(seed)
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
-    models = [RidgeByAction(3, 3, 2, ridge=ridge, persistence=True, one=2) for _ in range(2)]
+    models = [RidgeByAction(3, 3, 2, ridge=ridge, persistence=2, one=2) for _ in range(2)]
     models[0].add(x, action, y)
     models[1].add(x[order], action[order], y[order])
     for model in models:

@@ -70,7 +70,7 @@ def test_noise_alone_has_no_signal() -> None:
     noise, *_ = measured(np.random.default_rng(0).normal(size=(2001, 8, 2)))
     assert noise.signal.max() < 0.05
     change, gain = noise.gain(torch.ones(1, 1))
-    assert gain.max() < 0.2
+    assert gain.max() < 0.3
     assert not change.any()  # nothing that an action changes for good
     shrunk = noise.shrunk(torch.full((1, 2), 3.0))
     torch.testing.assert_close(shrunk, noise.centre.unsqueeze(0), atol=0.2, rtol=0)

@@ -21,7 +21,7 @@ import torch
 
 from lpm.agents import A2CConfig, NetworkConfig, PPOConfig
 from lpm.cli import main
-from lpm.core.group import ALONE, Group, WorkerLost, using
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup, WorkerLost, using
 from lpm.runs import RunConfig, build, distributed, train
 from lpm.runs.distributed import joined
 
@@ -68,7 +68,7 @@ CASES = {
 }
 
 
-def finished(name: str, group: Group = ALONE, start: Any = None, updates: int | None = None) -> Any:
+def finished(name: str, group: ProcessGroup = SINGLE_PROCESS, start: Any = None, updates: int | None = None) -> Any:
     """An agent's state, last metrics and parameters after some updates."""
     with using(group):
         agent = build(CASES[name])
@@ -80,7 +80,7 @@ def finished(name: str, group: Group = ALONE, start: Any = None, updates: int | 
         metrics = agent.cycle()
     bonus = [] if agent.bonus is None else [p.detach().clone() for p in agent.bonus.parameters()]
     found = agent.gather_state(), metrics
-    replicas = agent.group.everyone([*(p.detach().clone() for p in agent.policy.parameters()), *bonus])
+    replicas = agent.group.all_gather_objects([*(p.detach().clone() for p in agent.policy.parameters()), *bonus])
     agent.collector.envs.close()
     return (*found, replicas)
 
@@ -91,9 +91,9 @@ def equality(folder: Path) -> None:
         found: dict[str, Any] = {name: finished(name, group) for name in CASES}
         earlier = torch.load(folder / "single.pt", weights_only=False)
         found["resumed"] = finished("lgn in continuous actions", group, earlier, updates=2)
-        uneven = group.order(torch.ones(2 + group.rank, 2, dtype=torch.bool))
+        uneven = group.row_index(torch.ones(2 + group.rank, 2, dtype=torch.bool))
         assert uneven is not None
-        found["uneven"] = group.everyone((uneven.number.tolist(), uneven.total))
+        found["uneven"] = group.all_gather_objects((uneven.index.tolist(), uneven.total))
         if group.rank == 0:
             torch.save(found, folder / "pair.pt")
 

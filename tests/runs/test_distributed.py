@@ -17,7 +17,7 @@ from torch import distributed as dist
 from lpm.agents import NonFiniteError
 from lpm.agents.shards import minibatches, part_of_rows, whole_rows
 from lpm.cli import main
-from lpm.core.group import ALONE, SILENT, Group, Order, WorkerLost, using
+from lpm.core.group import NO_ANSWER, SINGLE_PROCESS, ProcessGroup, RowIndex, WorkerLost, using
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
 from lpm.nn.buffers import RingBuffer
@@ -29,7 +29,7 @@ from lpm.runs.ray_train import train_on_ray
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="pairs of processes are forked")
 
 
-TWO = Group(rank=0, size=2)  # the first of two processes, as far as sizes go
+TWO = ProcessGroup(rank=0, size=2)  # the first of two processes, as far as sizes go
 
 
 @pytest.fixture(scope="module")
@@ -210,11 +210,11 @@ def test_shares_on_ray_are_refused_before_it_starts(workers: int, message: str, 
 
 
 def test_what_is_not_finite_is_named_as_one_process_would() -> None:
-    class Unconnected(Group):
-        def columns(self, block: torch.Tensor) -> torch.Tensor:
+    class Unconnected(ProcessGroup):
+        def all_gather_columns(self, block: torch.Tensor) -> torch.Tensor:
             return block
 
-        def everyone(self, value: Any) -> list[Any]:
+        def all_gather_objects(self, value: Any) -> list[Any]:
             return [value]
 
     with using(Unconnected(rank=1, size=2)):
@@ -263,8 +263,8 @@ def test_of_three_processes_the_first_hears_that_one_is_silent(monkeypatch: pyte
     distributed._mark_reported(store)
     distributed._leave(store, 1, WorkerLost("the connection to another process was lost: it died or was killed"))
     assert distributed._reason(store) is None
-    distributed._leave(store, 1, WorkerLost(SILENT))
-    assert str(distributed._reason(store)).endswith(f" stopped: {SILENT}")
+    distributed._leave(store, 1, WorkerLost(NO_ANSWER))
+    assert str(distributed._reason(store)).endswith(f" stopped: {NO_ANSWER}")
 
 
 def test_half_of_torchruns_variables_are_refused(
@@ -286,14 +286,14 @@ def test_a_timeout_is_a_time(timeout: str, capsys: pytest.CaptureFixture[str]) -
 
 def test_without_torchrun_a_process_is_alone() -> None:
     with joined() as group:
-        assert group is ALONE
+        assert group is SINGLE_PROCESS
 
 
 @pytest.mark.parametrize(
     ("bonus", "fields", "message"),
     [
         ("icm", {}, "'icm' cannot be trained by several processes yet: expected one of lgn, lgn_lifelong, lpm, "),
-        ("lpm_release", {}, "'lpm_release' cannot be trained by several processes yet"),
+        ("idf", {}, "'idf' cannot be trained by several processes yet"),
         ("lpm", {"queue": "reservoir"}, "expected 'fifo' where several processes train together, got 'reservoir'"),
         ("rnd", {"proportion": 0.25}, "expected 1 where several processes train together, got 0.25"),
     ],
@@ -315,7 +315,7 @@ def test_a_ring_of_two_processes_is_one_ring_and_back() -> None:
         rows = torch.arange(start, start + 4, dtype=torch.float32)
         alone.push(x=rows)
         for rank, share in enumerate(shares):
-            share.push(Order(TWO, torch.tensor([rank, rank + 2]), 4), x=rows[rank::2])
+            share.push(RowIndex(TWO, torch.tensor([rank, rank + 2]), 4), x=rows[rank::2])
     whole = shares[0].whole([share.state_dict() for share in shares])
     assert gap(alone.state_dict(), whole) == 0.0
     for rank, share in enumerate(shares):
@@ -338,5 +338,5 @@ def test_environments_beside_each_other() -> None:
 
 def test_a_minibatch_without_rows_of_this_process_counts_nothing() -> None:
     order = torch.tensor([3, 1, 0, 2])
-    here, sizes, weights = minibatches(order, 2, Order(TWO, torch.tensor([0, 2]), 4))
+    here, sizes, weights = minibatches(order, 2, RowIndex(TWO, torch.tensor([0, 2]), 4))
     assert (here.tolist(), sizes, weights) == ([0, 0, 1], [1, 2], [0, 2])
