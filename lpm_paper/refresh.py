@@ -58,6 +58,7 @@ from lpm.suite.picture import leaderboard_data, leaderboard_png
 from lpm.suite.stored import packaged_references, ranked, read_cards, stability
 from lpm.suite.worlds import LABELS, WORLDS
 from lpm_paper import PAPER
+from lpm_paper.methods import FORMER
 from lpm_paper.report_picture import PICTURE as REPORT
 from lpm_paper.report_picture import shown as ranking_shown
 from lpm_paper.verdicts import claims_table, cost_table, summary
@@ -194,7 +195,7 @@ def short_table(analyses: Mapping[str, Analysis], show: Show, stem: str, metric:
     for method in methods:
         if method not in table.methods:
             raise SystemExit(f"no results of {method!r} in {stem}; there are {', '.join(table.methods)}")
-        name = table.methods[method] if method in REFERENCES else f"`{bonus_of(method)}`"
+        name = table.methods[method] if method in (*REFERENCES, *FORMER) else f"`{bonus_of(method)}`"
         row = [f"**{name}**" if method == RECOMMENDED else name]
         for condition in table.conditions:
             cell = table.cells.get((condition, method))
@@ -206,23 +207,23 @@ def short_table(analyses: Mapping[str, Analysis], show: Show, stem: str, metric:
 
 def headline(analyses: Mapping[str, Analysis], *places: str) -> str:
     """A row a task: no bonus, RND, the best of all other bonuses by name, and the recommended one. Bold: the best."""
-    from lpm_paper.methods import FORMER
-
     rows = []
     for place in places:
         stem, condition, metric = place.split("/")
         evidence = analysis_of(analyses, stem).evidence
         cells = analysis_of(analyses, stem).table(metric).cells
         means = {method: cell.summary.mean for (c, method), cell in cells.items() if c == condition}
-        others = [m for m in means if m not in (RECOMMENDED, "none", "rnd", "random", *REFERENCES, *FORMER)]
-        if not others:
-            raise SystemExit(f"{place}: expected a condition with runs; there are {', '.join(evidence.conditions)}")
+        ours = next((method for method in (RECOMMENDED, *FORMER) if method in means), None)
+        if ours is None:
+            raise SystemExit(f"headline {place}: expected a condition with runs of {RECOMMENDED}")
         direction = -1 if metric in evidence.lower_is_better else 1
+        others = [m for m in means if m not in (RECOMMENDED, *FORMER, "none", "rnd", "random", *REFERENCES)]
         best = max(others, key=lambda method: direction * means[method])
-        shown = {m: rounded(means[m]) if m in means else NOT_RUN for m in ("none", "rnd", best, RECOMMENDED)}
+        shown = {m: rounded(means[m]) if m in means else NOT_RUN for m in ("none", "rnd", best, ours)}
         leader = max((m for m in shown if m in means), key=lambda method: direction * means[method])
         shown[leader] = f"**{shown[leader]}**"
         shown[best] += f" (`{bonus_of(best)}`)"
+        shown[ours] += "" if ours == RECOMMENDED else " (first form)"
         task = evidence.title.partition(":")[0]
         where = f"{task}, {evidence.conditions[condition]}: {evidence.metrics[metric]}"
         rows.append([where, *shown.values()])
@@ -570,9 +571,10 @@ def draw_front(analysis: Analysis, path: Path) -> None:
     from matplotlib import pyplot
 
     data, styles = front_data(analysis), looks(analysis.methods)
+    strong = [RECOMMENDED] if RECOMMENDED in data else list(FORMER)
     figure, axis = pyplot.subplots(figsize=(6.9, 0.33 * len(data) + 1.4))  # for a phone too: few inches, large words
     for row, (method, (clean, noisy)) in enumerate(data.items()):
-        ours = method == RECOMMENDED
+        ours = method in strong
         colour = styles[method].colour if ours else "#5b6770"
         width, size = (5.0, 170) if ours else (1.6, 46)
         axis.plot([clean, noisy], [row, row], color=colour, linewidth=width, alpha=1 if ours else 0.5, zorder=2)
@@ -584,7 +586,7 @@ def draw_front(analysis: Analysis, path: Path) -> None:
                   color=colour, fontsize=14 if ours else 11, fontweight="bold" if ours else "normal")  # fmt: skip
     axis.set_yticks(range(len(data)), [analysis.methods[method] for method in data])
     for tick, method in zip(axis.get_yticklabels(), data, strict=True):
-        ours = method == RECOMMENDED
+        ours = method in strong
         tick.set(color=styles[method].colour if ours else "#333333", fontweight="bold" if ours else "normal")
         tick.set_fontsize(14 if ours else 11.5)
     axis.set(xlim=(10, 100), ylim=(len(data) - 0.4, -0.8), xlabel="grid cells of position and velocity visited, of 100")
