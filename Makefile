@@ -55,6 +55,7 @@ bench: setup
 
 docs: $(RUN)
 	$(PIP) -e '.[docs]'
+	$(BIN)/python -m lpm_paper.refresh --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Every number and figure of README and docs, from results/.

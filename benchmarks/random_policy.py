@@ -116,15 +116,13 @@ def run_all(folder: Path, names: Sequence[str] | None = None, seeds: int = SEEDS
 def table(folder: Path) -> str:
     """The page with the table made from all result files."""
     lines = [
-        "# Random-policy reference",
+        "# Random actions",
         "",
-        "Uniform random actions in every environment and condition: mean ± standard deviation over seeds, with the",
-        "range in brackets. A method means something only above these numbers. *Cells* are visited coverage cells,",
-        "*noise* is the share of steps that show noise, *return* is per finished episode. Made by",
-        "`python benchmarks/random_policy.py results/random_policy --table docs/random_policy.md` from the files",
-        "there.",
+        "What uniform random actions reach: mean ± standard deviation over seeds [range]. A method means something",
+        "only above these numbers. *Noise* is the share of steps that show noise. Made by",
+        "`python benchmarks/random_policy.py results/random_policy --table docs/random_policy.md`.",
         "",
-        "| environment | steps × seeds | cells visited | of | noise | return | other |",
+        "| environment | steps × seeds | grid cells visited | of | noise | return | other |",
         "|---|---|---|---|---|---|---|",
     ]
     sources, versions = set(), set()
@@ -137,13 +135,11 @@ def table(folder: Path) -> str:
             versions |= {", ".join(f"{name} {number}" for name, number in run["versions"].items()) for run in runs}
     lines += [
         "",
-        "- Conditions of one environment that differ only in what is shown have equal rows: a random policy does not",
-        "  look, and a seed gives it the same actions. Coverage lost to idle actions alone is the difference between",
-        "  `mountain_car` and `mountain_car_idle`.",
-        "- `maze`: of 2,176 cells in the paper's count, 1,876 can be reached by the centre of the agent.",
-        "- Atari: 8 rows of about 1,000 steps for each seed. The return counts episodes that ended within them, which",
-        "  favours short ones; the share of noise counts idle actions, not frames that the stack still carries.",
-        "- Montezuma's cells are (x, y, room) triples; most of the 1,572,864 values never occur.",
+        "- Conditions that differ only in what is shown have equal rows: random actions do not depend on it.",
+        "- `maze`: 1,876 of the 2,176 cells can be reached.",
+        "- Atari: 8 environments of about 1,000 steps for each seed; only episodes that ended count, which favours",
+        "  short ones.",
+        "- Montezuma's cells are (x, y, room) triples; most of them never occur.",
         f"- Images: {'; '.join(sorted(sources)) or 'none'}.",
         f"- Versions: {'; '.join(sorted(versions))}.",
         "",

@@ -40,7 +40,7 @@ SMALL_ENV = {"size": 42, "num_threads": 1}
 CLIPPED = {"clip_task": 1.0}
 BONUS_ALONE = {"extrinsic_weight": 0.0}
 
-PAPER_SIZE = "a score after 50 million steps, of which the desk size has a five-hundredth"
+PAPER_SIZE = "a score after 50 million steps, of which 100,000 were run"
 
 # Section 5.4, in words: the score with noise beside the score without, in percent.
 _CHANGE = {

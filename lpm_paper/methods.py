@@ -53,3 +53,11 @@ RIVALS: dict[str, Method] = {
 """Other methods whose authors claim that noise does not fool them."""
 
 ALL: dict[str, Method] = {**OURS, **FORMER, **PAPER, **ADDED, **RIVALS}
+
+LABELS: dict[str, str] = {
+    **{method.bonus: method.label for method in ALL.values() if method.bonus != "none" and not method.fields},
+    "lgn_lifelong": "LGN, lifelong",
+    "count": "Count",
+    "re3": "RE3",
+}
+"""Registered bonus to the name that every table and figure has for it."""

@@ -90,7 +90,7 @@ EXPERIMENT = TrainingExperiment(
     claims=(
         Claim("LPM reaches more than RND", FIGURE, "clean", "cells", "lpm-rnd", "rnd"),
         Claim("LPM scores more than RND", FIGURE, "clean", "return", "lpm-rnd", "rnd",
-              paper_size="first scores after 20 million steps, of which the desk size has a two-hundredth"),
+              paper_size="first scores after 20 million steps, of which 100,000 were run"),
     ),
     frames=frames,
     unreached={"cells": 0.0, "rooms": 0.0, "return": 0.0},

@@ -28,8 +28,8 @@ TABLE = "Table 2"
 # of the others, ICM differs from IDF by one constant, and NGU is about episodes that end
 MAIN = tuple(name for name in ALL if name not in ("icm", "ngu", "lgn-first"))
 CONDITIONS = {
-    "deterministic": Condition("deterministic", {"noise": False}),
-    "stochastic": Condition("with the noise action", {"noise": True}),
+    "deterministic": Condition("no noise", {"noise": False}),
+    "stochastic": Condition("noise action", {"noise": True}),
 }
 
 # Mean and std of the paper, in percent of 100 bins: deterministic, stochastic.
@@ -94,9 +94,9 @@ EXPERIMENT = TrainingExperiment(
     title="MountainCar: coverage with and without a noise action",
     place=TABLE,
     about=(
-        "A car in a valley must swing to reach either end. Its two-dimensional state is cut into 100 bins; the score "
-        "is how many of them training has visited. In the stochastic variant a second action dimension above zero "
-        "freezes the car and shows a random observation: a noisy TV.",
+        "A car in a valley must swing to reach either end. Its two-dimensional state is divided into a grid of 100 "
+        "cells; the score is how many of them training has visited. In the stochastic variant a second action "
+        "dimension above zero freezes the car and shows a random observation: a noisy TV.",
         "The paper states neither agent nor budget, so its numbers can be compared in order, not in size.",
     ),
     env_id="lpm/MountainCar-v0",
@@ -109,7 +109,7 @@ EXPERIMENT = TrainingExperiment(
         "paper": Scale(200_000, 10, AGENT, MAIN),
     },
     metrics={
-        "cells": "bins visited (of 100)",
+        "cells": "grid cells visited (of 100)",
         "drop": "drop: 1 − mean with noise / mean without [%]",
         "noise_share": "share of steps on the noise",
         "bonus": "raw bonus",

@@ -5,7 +5,9 @@
 
 Marked places, in README.md and in every page under docs/, EXPERIMENT as `mountain-car-desk`:
 
-    <!-- table NAME -->…<!-- end -->                                 the table exported as NAME.md
+    <!-- table NAME -->…<!-- end -->                                 means, the best first; below them, folded, the
+                                                                     table exported as NAME.md, with the spread;
+                                                                     with `spread` after the name, that one alone
     <!-- means EXPERIMENT METRIC METHOD… -->…<!-- end -->            short: mean over seeds, methods × conditions
     <!-- spread EXPERIMENT METRIC METHOD… -->…<!-- end -->           the same with ± std [95 % interval]
     <!-- number EXPERIMENT CONDITION METRIC METHOD -->…<!-- end -->  one mean, inside a sentence; with `std` after
@@ -18,9 +20,12 @@ Marked places, in README.md and in every page under docs/, EXPERIMENT as `mounta
     <!-- two-arms FOLDER -->…<!-- end -->                            the noise table, from its per-seed files
     <!-- verdicts WHAT -->…<!-- end -->                              summary, cost, or an experiment: its claims judged;
                                                                      `sentence`: the summary inside a paragraph
+    <!-- headline EXPERIMENT/CONDITION/METRIC… -->…<!-- end -->      a row each: no bonus, RND, the best other, LGN
     <!-- suite WHAT -->…<!-- end -->                                 picture, leaderboard, references, ends or stability
+    <!-- bonus NAME -->…<!-- end -->                                 cost and score of one bonus, from all of these
 
-A run that is not in `results/` is shown as a dash, a table without any by a sentence.
+A marker that names what is not in `results/` ends the program with the page and the marker. Inside a table, a method
+that was not run in a condition is shown as a dash. Figures under docs/results are drawn if a page shows them.
 """
 
 from __future__ import annotations
@@ -37,6 +42,7 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from lpm.experiments.methods import BASELINES
 from lpm.report.analysis import Analysis
 from lpm.report.export import drawings, markdown_scores
 from lpm.report.families import RECOMMENDED, REFERENCES, looks
@@ -52,6 +58,7 @@ from lpm.suite.picture import leaderboard_data, leaderboard_png
 from lpm.suite.stored import packaged_references, ranked, read_cards, stability
 from lpm.suite.worlds import LABELS, WORLDS
 from lpm_paper import PAPER
+from lpm_paper.methods import FORMER
 from lpm_paper.report_picture import PICTURE as REPORT
 from lpm_paper.report_picture import shown as ranking_shown
 from lpm_paper.verdicts import claims_table, cost_table, summary
@@ -65,13 +72,12 @@ SB3_METRICS = ("cells", "noise", "return")
 BENCHMARKS = ROOT / "results" / "benchmarks"
 CARDS = ROOT / "results" / "suite"
 CARDS_FIGURE = ROOT / "docs" / "images" / "suite.png"
-KINDS = "table|means|spread|number|sb3|stored|verdicts|kills|fuzz|two-arms|suite"
+KINDS = "table|means|headline|spread|number|sb3|stored|verdicts|kills|fuzz|two-arms|suite|bonus"
 PLACE = re.compile(rf"<!-- ({KINDS}) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
-PICTURE = re.compile(r"\]\(results/([\w.-]+)\.png\)")
+PICTURE = re.compile(r"\]\(([\w./-]+\.png)\)")
 NOT_RUN = "–"
 Show = Callable[[Summary], str]
 """How the scores of a cell are written."""
-NO_RUNS = "No runs of this in `results/` at present."
 
 
 def documents() -> list[Path]:
@@ -79,36 +85,51 @@ def documents() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def refreshed(text: str, analyses: Mapping[str, Analysis]) -> str:
-    """A page with its marked places made anew."""
+def pictures_of(page: Path) -> list[Path]:
+    """The figures under docs/results that a page shows."""
+    linked = [(page.parent / name).resolve() for name in PICTURE.findall(page.read_text(encoding="utf-8"))]
+    return [path for path in linked if path.parent == FIGURES]
+
+
+def refreshed(text: str, analyses: Mapping[str, Analysis], page: str = "page") -> str:
+    """A page with its marked places made anew; a marker that cannot be filled is named with its page."""
 
     def filled(match: re.Match[str]) -> str:
-        kind, words = match[1], match[2].split()
-        opening = match[0][: match[0].index("-->") + 3]
-        if kind == "number":
-            show = plus_minus if words[4:] == ["std"] else short_mean
-            return f"{opening}{cell_of(analyses, show, *words[:4])}<!-- end -->"
-        if (kind, *words) == ("verdicts", "sentence"):
-            return f"{opening}{summary(list(analyses.values())).strip()}<!-- end -->"
-        if kind == "sb3" and words != ["table"]:
-            return f"{opening}{sb3_mean(*words)}<!-- end -->"
-        if kind == "table":
-            return f"{opening}\n{full_table(analyses, words[0])}<!-- end -->"
-        made: dict[str, Callable[[], str]] = {
-            "means": lambda: short_table(analyses, short_mean, *words),
-            "spread": lambda: short_table(analyses, with_interval, *words),
-            "sb3": sb3_table,
-            "stored": lambda: stored(words[0]),
-            "verdicts": lambda: judged(analyses, words[0]),
-            "kills": lambda: kills_table(words[0]),
-            "fuzz": lambda: fuzz_table(words[0]),
-            "two-arms": lambda: two_arms_table(words[0]),
-            "suite": lambda: suite_part(words[0]),
-        }
-        # Markdown: a table that follows a comment without an empty line is part of the comment
-        return f"{opening}\n\n{made[kind]()}\n<!-- end -->"
+        try:
+            return fill_marker(match, analyses)
+        except SystemExit as problem:
+            raise SystemExit(f"{page}: <!-- {match[1]} {match[2]} -->: {problem}") from None
 
     return PLACE.sub(filled, text)
+
+
+def fill_marker(match: re.Match[str], analyses: Mapping[str, Analysis]) -> str:
+    """One marked place with its marker."""
+    kind, words = match[1], match[2].split()
+    opening = match[0][: match[0].index("-->") + 3]
+    if kind == "number":
+        show = plus_minus if words[4:] == ["std"] else short_mean
+        return f"{opening}{cell_of(analyses, show, *words[:4])}<!-- end -->"
+    if (kind, *words) == ("verdicts", "sentence"):
+        return f"{opening}{summary(list(analyses.values())).strip()}<!-- end -->"
+    if kind == "sb3" and words != ["table"]:
+        return f"{opening}{sb3_mean(*words)}<!-- end -->"
+    made: dict[str, Callable[[], str]] = {
+        "table": lambda: full_table(analyses, *words),
+        "means": lambda: short_table(analyses, short_mean, *words),
+        "spread": lambda: short_table(analyses, with_interval, *words),
+        "headline": lambda: headline(analyses, *words),
+        "sb3": sb3_table,
+        "stored": lambda: stored(words[0]),
+        "verdicts": lambda: judged(analyses, words[0]),
+        "kills": lambda: kills_table(words[0]),
+        "fuzz": lambda: fuzz_table(words[0]),
+        "two-arms": lambda: two_arms_table(words[0]),
+        "suite": lambda: suite_part(words[0]),
+        "bonus": lambda: bonus_table(analyses, words[0]),
+    }
+    # Markdown: a table that follows a comment without an empty line is part of the comment
+    return f"{opening}\n\n{made[kind]()}\n<!-- end -->"
 
 
 def judged(analyses: Mapping[str, Analysis], what: str) -> str:
@@ -123,36 +144,140 @@ def judged(analyses: Mapping[str, Analysis], what: str) -> str:
     return claims_table(given, what)
 
 
-def full_table(analyses: Mapping[str, Analysis], name: str) -> str:
-    """The table that `lpm report --figures` exports under this name."""
+def full_table(analyses: Mapping[str, Analysis], name: str, part: str = "") -> str:
+    """Means of one metric, the best first; folded below: the table that `lpm report --figures` exports as NAME.md."""
+    if part not in ("", "spread"):
+        raise SystemExit(f"expected 'spread' or nothing after the name, got {part!r}")
     for stem, analysis in analyses.items():
         for metric in analysis.metrics("scores"):
             if name == f"{stem}-{slug(metric)}":
-                return markdown_scores(analysis, metric)
-    return f"{NO_RUNS}\n"
+                spread = markdown_scores(analysis, metric)
+                return spread if part else f"{sorted_means(analysis, metric)}\n{folded(FOLDED, spread)}"
+    raise SystemExit(f"no results; there are {', '.join(analyses)}")
+
+
+def sorted_means(analysis: Analysis, metric: str) -> str:
+    """A row a method, a column a condition, sorted by the column that most methods have, the last of such columns."""
+    table = analysis.table(metric)
+    moving = {c for (c, _), cell in table.cells.items() if any(cell.score.values.values())} or set(table.conditions)
+    shown = [c for c in table.conditions if c in moving]
+    by = max(shown, key=lambda c: (sum((c, m) in table.cells for m in table.methods), shown.index(c)))
+    sign = 1 if metric in analysis.evidence.lower_is_better else -1
+    means = {key: cell.summary.mean for key, cell in table.cells.items()}
+    order = sorted(table.methods, key=lambda m: sign * means[by, m] if (by, m) in means else math.inf)
+    rows = []
+    for method in order:
+        row = [f"*{table.methods[method]}*" if method in REFERENCES else table.methods[method]]
+        for condition in shown:
+            cell = table.cells.get((condition, method))
+            text = NOT_RUN if cell is None else rounded(cell.summary.mean)
+            row.append(f"**{text}**" if cell and table.is_best(condition, cell) else text)
+        rows.append(row)
+    heads = [f"{table.conditions[c]} ▾" if c == by and len(shown) > 1 else table.conditions[c] for c in shown]
+    return markdown_table(("method", *heads), rows)
+
+
+FOLDED = "Spread over seeds, 95 % intervals, the paper's numbers"
+
+
+def folded(title: str, content: str) -> str:
+    """What opens with a click, on the site and on GitHub."""
+    return f'<details markdown="1"><summary>{title}</summary>\n\n{content}\n</details>\n'
 
 
 def short_table(analyses: Mapping[str, Analysis], show: Show, stem: str, metric: str, *methods: str) -> str:
     """Cells shown in one way: a row a method, a column a condition. Bold: the best, and the recommended one's name."""
-    if without_runs(analyses, stem):
-        return f"{NO_RUNS}\n"
-    table = analysis_of(analyses, stem).table(metric)
+    analysis = analysis_of(analyses, stem)
+    if metric not in analysis.evidence.metrics:
+        raise SystemExit(f"{stem} has no metric {metric!r}; it has {', '.join(analysis.evidence.metrics)}")
+    table = analysis.table(metric)
     rows = []
     for method in methods:
-        name = f"`{bonus_of(method)}`"
+        if method not in table.methods:
+            raise SystemExit(f"no results of {method!r} in {stem}; there are {', '.join(table.methods)}")
+        name = table.methods[method] if method in (*REFERENCES, *FORMER) else f"`{bonus_of(method)}`"
         row = [f"**{name}**" if method == RECOMMENDED else name]
         for condition in table.conditions:
-            shown, cell = cell_of(analyses, show, stem, condition, metric, method), table.cells.get((condition, method))
+            cell = table.cells.get((condition, method))
+            shown = NOT_RUN if cell is None else show(cell.summary)
             row.append(f"**{shown}**" if cell and table.is_best(condition, cell) else shown)
         rows.append(row)
     return markdown_table(("bonus", *table.conditions.values()), rows)
+
+
+def headline(analyses: Mapping[str, Analysis], *places: str) -> str:
+    """A row a task: no bonus, RND, the best of all other bonuses by name, and the recommended one. Bold: the best."""
+    rows = []
+    for place in places:
+        stem, condition, metric = place.split("/")
+        evidence = analysis_of(analyses, stem).evidence
+        cells = analysis_of(analyses, stem).table(metric).cells
+        means = {method: cell.summary.mean for (c, method), cell in cells.items() if c == condition}
+        ours = next((method for method in (RECOMMENDED, *FORMER) if method in means), None)
+        if ours is None:
+            raise SystemExit(f"headline {place}: expected a condition with runs of {RECOMMENDED}")
+        direction = -1 if metric in evidence.lower_is_better else 1
+        others = [m for m in means if m not in (RECOMMENDED, *FORMER, "none", "rnd", "random", *REFERENCES)]
+        best = max(others, key=lambda method: direction * means[method])
+        shown = {m: rounded(means[m]) if m in means else NOT_RUN for m in ("none", "rnd", best, ours)}
+        leader = max((m for m in shown if m in means), key=lambda method: direction * means[method])
+        shown[leader] = f"**{shown[leader]}**"
+        shown[best] += f" (`{bonus_of(best)}`)"
+        shown[ours] += "" if ours == RECOMMENDED else " (first form)"
+        task = evidence.title.partition(":")[0]
+        where = f"{task}, {evidence.conditions[condition]}: {evidence.metrics[metric]}"
+        rows.append([where, *shown.values()])
+    return markdown_table(("task", "no bonus", "RND", "best other", "**LGN**"), rows)
+
+
+def bonus_table(analyses: Mapping[str, Analysis], bonus: str) -> str:
+    """Cost and score of one bonus: a row a measurement that it was in."""
+    from lpm_paper.methods import ALL
+
+    arms = {arm.method: arm for arm in two_arms.summarise(arm_curves("results/noise_table"))}
+    if bonus not in arms:
+        raise SystemExit(f"results/noise_table has no {bonus!r}; it has {', '.join(arms)}")
+    cards = suite_cards()
+    own = {place: card for place, card in enumerate(cards, 1) if card["name"] == bonus}
+    rows = [["[Suite](../suite.md): total score", f"{hundredths(card['total']['value'])}, place {at} of {len(cards)}"]
+            for at, card in own.items()]  # fmt: skip
+    method = next((m for m in ALL if ALL[m].bonus == bonus and ALL[m].policy == "learnt"), bonus)
+    for title, stem, metric in SCORES:
+        table = analysis_of(analyses, stem).table(metric)
+        if method in table.methods:
+            cells = {label: table.cells.get((c, method)) for c, label in table.conditions.items()}
+            said = [f"{rounded(cell.summary.mean)} ({label})" for label, cell in cells.items() if cell]
+            rows.append([title, ", ".join(said)])
+    rows.append(["[Two arms](../noise_table.md): bonus left on noise after learning", percent(arms[bonus].share)])
+    rows += [
+        ["Time of training in the suite, as a multiple of no bonus", f"{card['cost']:.1f}"] for card in own.values()
+    ]
+    return markdown_table(("measured", "result"), rows)
+
+
+def percent(share: float) -> str:
+    """A share in percent; a dash if there is none.
+
+    >>> percent(0.085), percent(float("nan"))
+    ('8.5 %', '–')
+    """
+    return NOT_RUN if math.isnan(share) else f"{100 * share:.1f} %".replace("-", "−")
+
+
+SCORES = (
+    ("[MountainCar](../results/mountain_car.md): grid cells visited of 100", "mountain-car-desk", "cells"),
+    ("[Maze](../results/maze.md), 10,000 steps: grid cells visited", "maze-desk", "cells"),
+    ("[LavaCrossing](../results/lava_crossing.md): success rate", "lava-desk", "success"),
+    ("[Overhead](../results/overhead.md): processor time added, %", "overhead-desk", "overhead"),
+)
+"""What a bonus's page shows: title, experiment at a scale, metric."""
 
 
 def kills_table(report: str) -> str:
     """What `tools/kill_campaign.py` wrote to this file."""
     path = ROOT / report
     if not path.exists():
-        return NO_RUNS
+        raise SystemExit(f"no {report}")
     found = json.loads(path.read_text(encoding="utf-8"))
     rows = [[fault, str(n["kills"]), str(n["identical"])] for fault, n in found["faults"].items()]
     rows.append(["**all**", f"**{found['kills']}**", f"**{found['identical']}**"])
@@ -167,7 +292,7 @@ def fuzz_table(report: str) -> str:
     """What `tools/fuzz_campaign.py` wrote to this file."""
     path = ROOT / report
     if not path.exists():
-        return NO_RUNS
+        raise SystemExit(f"no {report}")
     found = json.loads(path.read_text(encoding="utf-8"))
     tried, calls = found["tried"], found["calls"]
     rows = [
@@ -183,32 +308,33 @@ def fuzz_table(report: str) -> str:
     return f"{markdown_table(('', ''), rows)}\n\n{whole}"
 
 
-def two_arms_table(folder: str) -> str:
-    """The bonus of a learnable and of a noisy transition, from `lpm bonuses --noise-table`."""
+def arm_curves(folder: str) -> list[two_arms.ArmCurves]:
+    """The per-seed files of `lpm bonuses --noise-table`."""
     files = sorted((ROOT / folder).glob("*/seed_*.json"))
-    curves = [two_arms.ArmCurves(**json.loads(file.read_text(encoding="utf-8"))["curves"]) for file in files]
-    return markdown_table(two_arms.HEADER, two_arms.table_rows(two_arms.summarise(curves)))
+    if not files:
+        raise SystemExit(f"no files in {folder}")
+    return [two_arms.ArmCurves(**json.loads(file.read_text(encoding="utf-8"))["curves"]) for file in files]
+
+
+def two_arms_table(folder: str) -> str:
+    """The bonus of a learnable and of a noisy transition."""
+    return markdown_table(two_arms.HEADER, two_arms.table_rows(two_arms.summarise(arm_curves(folder))))
 
 
 def cell_of(analyses: Mapping[str, Analysis], show: Show, stem: str, condition: str, metric: str, method: str) -> str:
-    """One cell as text; a dash if there are no runs."""
-    if without_runs(analyses, stem):
-        return NOT_RUN
+    """One cell as text."""
     analysis = analysis_of(analyses, stem)
     if metric not in analysis.evidence.metrics or condition not in analysis.evidence.conditions:
         raise SystemExit(f"{stem} has no metric {metric!r} in a condition {condition!r}")
     cell = analysis.cells.get((metric, condition, method))
-    return NOT_RUN if cell is None else show(cell.summary)
+    if cell is None:
+        raise SystemExit(f"no results of {method!r} in {stem}")
+    return show(cell.summary)
 
 
 def short_mean(summary: Summary) -> str:
     """The mean alone."""
     return rounded(summary.mean)
-
-
-def without_runs(analyses: Mapping[str, Analysis], stem: str) -> bool:
-    """Whether this is an experiment at a scale of which nothing is stored; a misspelt one is not."""
-    return stem not in analyses and stem.rpartition("-")[0] in PAPER.experiments
 
 
 def analysis_of(analyses: Mapping[str, Analysis], stem: str) -> Analysis:
@@ -283,11 +409,13 @@ def sb3_table() -> str:
 
 
 def sb3_mean(algorithm: str, bonus: str, metric: str) -> str:
-    """One mean over seeds; a dash if there are no runs."""
+    """One mean over seeds."""
     if metric not in SB3_METRICS:
         raise SystemExit(f"sb3: expected one of {', '.join(SB3_METRICS)}, got {metric!r}")
     runs = sb3_runs().get((algorithm, bonus))
-    return rounded(fmean(sb3_values(runs)[metric])) if runs else NOT_RUN
+    if not runs:
+        raise SystemExit(f"no results of {algorithm} with {bonus} in results/sb3")
+    return rounded(fmean(sb3_values(runs)[metric]))
 
 
 def sb3_curves() -> dict[str, list[list[float]]]:
@@ -345,7 +473,12 @@ def draw_sb3(path: Path) -> None:
 # ---- the suite's leaderboard, from the cards in results/suite ------------------------------------------------------
 def suite_cards() -> list[Card]:
     """The card of every bonus that holds, best first."""
-    return ranked(read_cards(CARDS)[0])
+    from lpm_paper.methods import LABELS as NAMES
+
+    cards = ranked(read_cards(CARDS)[0])
+    if not cards:
+        raise SystemExit("no cards in results/suite")
+    return [{**card, "label": NAMES.get(card["name"], card["label"])} for card in cards]
 
 
 def suite_part(what: str) -> str:
@@ -359,28 +492,30 @@ def suite_part(what: str) -> str:
 
 def suite_picture() -> str:
     """The picture's place in the page."""
-    return "![The total of every card](images/suite.png)\n" if suite_cards() else f"{NO_RUNS}\n"
+    return f"![Total score of {len(suite_cards())} bonuses with intervals, and what it consists of](images/suite.png)\n"
 
 
 def leaderboard() -> str:
-    """A row a card: total with its interval, axes, cost, seeds, and the worlds that it lacks."""
-    rows = []
+    """A row a bonus: total, coverage, success, time; folded below: the interval and the other axes."""
+    first, rest = ("clean", "noisy", "task"), ("focus", "unpaid", "first", "steady")
+    short, long = [], []
     for place, card in enumerate(suite_cards(), 1):
-        axes = [card["axes"][axis]["value"] for axis in AXES]
-        numbers = [hundredths(value) for value in axes]
-        name = f"`{card['name'].replace('`', '')}`"
-        row = [f"{place}", name, shown(card["total"]), *numbers, f"{card['cost']:.2f}", f"{len(card['seeds'])}"]
-        row.append(", ".join(card["missing"]) or "none")
-        rows.append([f"**{cell}**" for cell in row] if card["name"] == RECOMMENDED else row)
-    columns = ("", "bonus", "total [95 %]", *AXES.values(), "time, × without", "seeds", "worlds missing")
-    return markdown_table(columns, rows) if rows else f"{NO_RUNS}\n"
+        value = {axis: hundredths(card["axes"][axis]["value"]) for axis in AXES}
+        name = f"`{card['name'].replace('`', '')}`" + ("*" if card["missing"] else "")
+        total, time = hundredths(card["total"]["value"]), f"{card['cost']:.1f}"
+        row = [f"{place}", name, total, *(value[axis] for axis in first), time]
+        short.append([f"**{cell}**" for cell in row] if card["name"] == RECOMMENDED else row)
+        long.append([name, shown(card["total"]), *(value[axis] for axis in rest), f"{len(card['seeds'])}"])
+    axes = [AXES[axis] for axis in first]
+    table = markdown_table(("", "bonus", "total", *axes, "time, × no bonus"), short)
+    more = markdown_table(("bonus", "total [95 %]", *(AXES[axis] for axis in rest), "seeds"), long)
+    note = "*: without some tasks; its total does not compare.\n" if any(c["missing"] for c in suite_cards()) else ""
+    return f"{table}\n{note}{folded('Intervals, seeds and the other axes', more)}"
 
 
 def suite_references() -> str:
-    """What random actions and the oracle reach in every condition, and how far apart they are."""
+    """What random actions and a count of the true cells reach in every condition, and how far apart they are."""
     references = packaged_references("desk")
-    if len(references) < 2:
-        return f"{NO_RUNS}\n"
     random, oracle = references["random"], references["oracle"]
     counts, rows = counted(random, oracle, "desk"), []
     for cell in random.cells:
@@ -390,42 +525,35 @@ def suite_references() -> str:
         label = WORLDS[cell[0]].label
         row = [label, LABELS[cell[1]], metric, f"{low:.3g}", f"{high:.4g}", apart, "yes" if cell in counts else "no"]
         rows.append(row)
-    return markdown_table(("world", "noise", "of", "random", "oracle", "random of oracle", "scored"), rows)
+    heads = ("task", "noise", "measured", "random actions", "count of true cells", "ratio", "scored")
+    return markdown_table(heads, rows)
 
 
 def suite_ends() -> str:
     """Both references on fresh seeds, scored like a bonus."""
     cards = {card["policy"]: card for card in read_cards(CARDS)[0]}
-    rows = []
-    for policy, exact in (("uniform", 0), ("oracle", 1)):
-        if policy in cards:
-            card = cards[policy]
-            axes = [card["axes"][axis]["value"] for axis in ("clean", "noisy", "focus", "task")]
-            numbers = [hundredths(value) for value in axes]
-            rows.append([card["label"], f"{exact}", shown(card["total"]), *numbers, f"{len(card['seeds'])}"])
-    columns = (
-        "",
-        "by construction",
-        "total [95 %]",
-        *(AXES[axis] for axis in ("clean", "noisy", "focus", "task")),
-        "fresh seeds",
-    )
-    return markdown_table(columns, rows) if rows else f"{NO_RUNS}\n"
+    axes, rows = ("clean", "noisy", "focus", "task"), []
+    for name, policy, exact in (("random", "uniform", 0), ("oracle", "oracle", 1)):
+        if policy not in cards:
+            raise SystemExit(f"results/suite has no card of policy {policy}")
+        card = cards[policy]
+        numbers = [hundredths(card["axes"][axis]["value"]) for axis in axes]
+        rows.append([BASELINES[name].label, f"{exact}", shown(card["total"]), *numbers, f"{len(card['seeds'])}"])
+    heads = ("", "by construction", "total [95 %]", *(AXES[axis] for axis in axes), "fresh seeds")
+    return markdown_table(heads, rows)
 
 
 def suite_stability() -> str:
     """How far the order depends on the seeds."""
     cards = suite_cards()
-    if len(cards) < 3:
-        return f"{NO_RUNS}\n"
     halves = sum(len(card["seeds"]) > 1 for card in cards)
     found = f"{stability(cards):.2f}"
-    return f"Over {halves} cards, Spearman's correlation of the totals between the two halves is {found}.\n"
+    return f"Over {halves} bonuses, Spearman's correlation of the totals between the two halves is {found}.\n"
 
 
 # ---- the picture of the README -----------------------------------------------------------------------------
 def front_data(analysis: Analysis) -> dict[str, list[float]]:
-    """Method to mean bins without and with the noise action, the best under noise first."""
+    """Method to mean cells visited without and with the noise action, the best under noise first."""
     table = analysis.table("cells")
     means = {
         method: [round(table.cells[condition, method].summary.mean, 2) for condition in table.conditions]
@@ -443,9 +571,10 @@ def draw_front(analysis: Analysis, path: Path) -> None:
     from matplotlib import pyplot
 
     data, styles = front_data(analysis), looks(analysis.methods)
+    strong = [RECOMMENDED] if RECOMMENDED in data else list(FORMER)
     figure, axis = pyplot.subplots(figsize=(6.9, 0.33 * len(data) + 1.4))  # for a phone too: few inches, large words
     for row, (method, (clean, noisy)) in enumerate(data.items()):
-        ours = method == RECOMMENDED
+        ours = method in strong
         colour = styles[method].colour if ours else "#5b6770"
         width, size = (5.0, 170) if ours else (1.6, 46)
         axis.plot([clean, noisy], [row, row], color=colour, linewidth=width, alpha=1 if ours else 0.5, zorder=2)
@@ -457,10 +586,10 @@ def draw_front(analysis: Analysis, path: Path) -> None:
                   color=colour, fontsize=14 if ours else 11, fontweight="bold" if ours else "normal")  # fmt: skip
     axis.set_yticks(range(len(data)), [analysis.methods[method] for method in data])
     for tick, method in zip(axis.get_yticklabels(), data, strict=True):
-        ours = method == RECOMMENDED
+        ours = method in strong
         tick.set(color=styles[method].colour if ours else "#333333", fontweight="bold" if ours else "normal")
         tick.set_fontsize(14 if ours else 11.5)
-    axis.set(xlim=(10, 100), ylim=(len(data) - 0.4, -0.8), xlabel="bins of position and velocity visited, of 100")
+    axis.set(xlim=(10, 100), ylim=(len(data) - 0.4, -0.8), xlabel="grid cells of position and velocity visited, of 100")
     axis.spines[["top", "right", "left"]].set_visible(False)
     axis.tick_params(axis="y", length=0)
     axis.grid(axis="x", color="#e6e6e6", linewidth=0.8)
@@ -506,10 +635,16 @@ def main(words: list[str] | None = None) -> int:
                 lambda: write_atomic(CARDS_FIGURE, leaderboard_png(cards)),
             ),
         ]
+        draw = drawings(pages.analyses)
         for path in documents():
             text = path.read_text(encoding="utf-8")
-            fresh = refreshed(text, analyses)
+            fresh = refreshed(text, analyses, str(path.relative_to(ROOT)))
             parts.append((path, fresh != text, partial(write_atomic, path, fresh.encode())))
+            for picture in pictures_of(path):
+                if picture.stem not in draw:
+                    raise SystemExit(f"{path.relative_to(ROOT)}: {picture.name}: no results to draw it from")
+                if not options.check:
+                    write_atomic(picture, encoded(draw[picture.stem](), ["png"])["png"])
         for path, old, make in parts:
             if old:
                 stale.append(path)
@@ -521,12 +656,6 @@ def main(words: list[str] | None = None) -> int:
             )
         for warning in read_cards(CARDS)[1]:
             print(f"warning: {warning}")
-        if not options.check:
-            draw = drawings(pages.analyses)
-            FIGURES.mkdir(exist_ok=True)
-            for picture in PICTURE.findall((ROOT / "docs" / "results.md").read_text(encoding="utf-8")):
-                if picture in draw:
-                    write_atomic(FIGURES / f"{picture}.png", encoded(draw[picture](), ["png"])["png"])
     for path in stale:
         print(f"{'out of date' if options.check else 'refreshed'}: {path.relative_to(ROOT)}")
     if options.check and stale:

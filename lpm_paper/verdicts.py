@@ -162,13 +162,20 @@ def claims_table(analyses: Sequence[Analysis], name: str) -> str:
             if result.reverse is not None and result.reverse < result.corrected:
                 p = f"opposite: p {_p(result.reverse)}"
             shown = f"{sign}{number(result.difference, places)}, {p}"
-        where = f"{judged.scale}, {first} and {second} seeds" if judged.scale else "–"
+        where = f"{_steps(judged)}{first} and {second} seeds" if judged.scale else "–"
         reason = result.why.split(";")[0]
         rows.append(
             (judged.claim.text, f"**{result.verdict}**", where, shown, reason, judged.budget or "–")
         )  # fmt: skip
     head = ("the paper says", "verdict", "run at", "difference, corrected p", "why", "what would decide it")
     return markdown_table(head, rows)
+
+
+def _steps(judged: Judged) -> str:
+    """The length of the runs; nothing where there is none."""
+    experiment = load_experiment(judged.experiment)
+    size = experiment.sizes.get(judged.scale) if isinstance(experiment, TrainingExperiment) else None
+    return f"{size.steps:,} steps, " if size else ""
 
 
 def _p(p: float) -> str:

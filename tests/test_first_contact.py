@@ -155,7 +155,7 @@ def test_the_demo_ends_with_a_ranking_and_a_page(tmp_path: Path, capsys: pytest.
             (tmp_path / run).write_bytes((root / "results" / "mountain_car" / run).read_bytes())
     assert main(words) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert re.search(r"with the noise action, bins visited \(of 100\): 1\. LGN \d+\.\d, 2\. ", said)
+    assert re.search(r"noise action, grid cells visited \(of 100\): 1\. LGN \d+\.\d, 2\. ", said)
     assert "LGN leads:" in said
     assert "claims" not in said
     page = (tmp_path / "index.html").read_text()

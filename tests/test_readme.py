@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
 
@@ -18,8 +20,34 @@ from lpm.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="an installed package has no README")
-PAGES = ["README.md", "docs/first_run.md", "docs/own_environment.md", "docs/resume.md"]
-STEPS = re.compile(r"\b(\d+_000|60000|120000)\b")  # the only thing that is cut: how long a run takes
+ELSEWHERE = [
+    "architecture.md",
+    "bonuses/*",
+    "reference/*",
+    "results*",
+    "verdicts.md",
+    "suite.md",
+    "noise_table.md",
+    "noisy_mnist.md",
+    "maze.md",
+    "random_policy.md",
+    "theory*.md",
+    "environments.md",
+    "data.md",
+]
+"""Pages whose code is reference, or is tested elsewhere."""
+PAGES = [
+    page
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    if not any(fnmatch((page := path.relative_to(ROOT).as_posix()).removeprefix("docs/"), name) for name in ELSEWHERE)
+]
+STEPS = re.compile(r"(?<=learn\()\d+_000|(?<=steps=)\d+_000")  # how long a run takes
+CUT = {"--steps": "1024", "--trials": "1", "--seeds": "1"}  # the same, on the command line
+SHORTER = {
+    "reproduce": ["--scale", "smoke"],
+    "tune": ["--fresh-seeds", "1", "--steps", "4096"],
+}  # some episodes must end
+NOT_OURS = ("pip", "python3")  # installs
 
 
 def blocks(page: str, *languages: str) -> list[str]:
@@ -51,22 +79,55 @@ def code_of(page: str, folder: Path) -> list[str]:
     return [block for block in code if block not in files.values()]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of TorchRL's own parts
 @pytest.mark.parametrize("page", PAGES)
-def test_the_python_of_a_page_runs(page: str, folder: Path) -> None:
+def test_the_python_of_a_page_runs(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From top to bottom, in one namespace; a file with a main part is run as a program."""
+    module = ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)  # dataclasses look it up
     for code in code_of(page, folder):
-        exec(compile(STEPS.sub("2048", code), page, "exec"), {"__name__": "page"})
+        exec(compile(STEPS.sub("1024", code), page, "exec"), vars(module))
+    for path in folder.glob("*.py"):
+        if "__main__" in path.read_text():
+            subprocess.run([sys.executable, path], check=True, cwd=folder, timeout=120)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "bash")])
 def test_the_commands_of_a_page_run(page: str, folder: Path) -> None:
     pytest.importorskip("pygame")
     code_of(page, folder)
-    longer = {"60000": "2048", "120000": "4096"}
     for code in blocks(page, "bash"):
         for line in code.replace("\\\n", " ").splitlines():
-            words = [longer.get(word, word) for word in shlex.split(line, comments=True)]
-            if words[:1] == ["lpm"]:
-                assert main(words[1:]) == 0, line
+            words = shlex.split(line, comments=True)
+            if not words or words[0] in NOT_OURS:
+                continue
+            assert words[0] == "lpm", f"{line}: expected a command of lpm; others are text"
+            words = [CUT.get(before, word) for before, word in zip(["", *words], words, strict=False)]
+            if "120000" in line:  # extends a run
+                words[-1] = "2048"
+            assert main([*words[1:], *SHORTER.get(words[1], [])]) == 0, line
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_says_what_it_is(page: str) -> None:
+    """Python and bash are run; text, such as what needs a cluster, is not."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    kinds = re.findall(r"^ *```(.*)\n.*?^ *```$", text, re.DOTALL | re.MULTILINE)
+    assert set(re.findall(r"^ *```(\S+)", text, re.MULTILINE)) <= {"python", "bash", "text", "toml"}
+    assert all(kinds)
+
+
+def test_prose_stays_within_its_budget() -> None:
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        tool = importlib.import_module("docs_words")
+    finally:
+        sys.path.pop(0)
+    counted = tool.counted()
+    for shelf, budget in tool.BUDGETS.items():
+        assert 0 < sum(counted[shelf].values()) <= budget, shelf
+    glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    assert len(re.findall(r"^\|", glossary, re.MULTILINE)) <= 25 + 2
 
 
 def refresh_tool() -> ModuleType:
@@ -101,7 +162,7 @@ def test_the_tool_reads_runs_of_stable_baselines3(tmp_path: Path, monkeypatch: p
     sb3_file(tmp_path, "PPO", "lgn", 1, 0.7, gate=1, newer=2)
     sb3_file(tmp_path, "PPO", "none", 0, 0.5)
     sb3_file(tmp_path, "SAC", "lgn_lifelong", 0, 0.25)
-    places = ("table -->old", "PPO lgn cells -->1", "SAC none noise -->")
+    places = ("table -->old", "PPO lgn cells -->1", "SAC lgn_lifelong noise -->")
     page = " ".join(f"<!-- sb3 {place}<!-- end -->" for place in places)
     table, *numbers = re.findall(r"-->(.*?)<!-- end -->", tool.refreshed(page, {}), re.DOTALL)
     rows = [[cell.strip(" *`") for cell in row.split("|")[1:-1]] for row in table.strip().splitlines()[2:]]
@@ -110,7 +171,7 @@ def test_the_tool_reads_runs_of_stable_baselines3(tmp_path: Path, monkeypatch: p
         ["PPO", "lgn", "2", "80.0 [70–90]", "25", "1.50"],
         ["SAC", "lgn_lifelong", "1", "25.0 [25–25]", "25", "1.50"],
     ]
-    assert numbers == ["80", "–"]
+    assert numbers == ["80", "25"]
     tool.draw_sb3(tmp_path / "figure.png")
     assert tool.drawn_from(tmp_path / "figure.png") == tool.sb3_curves()
     sb3_file(tmp_path, "PPO", "lgn", 1, 0.7, gate=2)
@@ -129,14 +190,37 @@ def test_a_measured_table_is_as_it_was_stored(tmp_path: Path, monkeypatch: pytes
     assert "| x | 1.5 |" in tool.refreshed("<!-- stored speed --><!-- end -->", {})
 
 
-def test_marked_places_without_runs_and_without_sense() -> None:
+@pytest.mark.parametrize(
+    ("marker", "problem"),
+    [
+        ("number lave-desk s9n1 success lpm", "no results of lave-desk"),
+        ("table lava-desk-nothing", "no results"),
+        ("means lava-desk success lpm", "no results of lava-desk"),
+        ("stored nothing", "no results/benchmarks/nothing.json"),
+        ("kills results/nothing.json", "no results/nothing.json"),
+        ("sb3 PPO nothing cells", "no results of PPO with nothing"),
+        ("two-arms results/nothing", "no files in results/nothing"),
+        ("bonus nothing", "results/noise_table has no 'nothing'"),
+        ("suite nothing", "expected one of picture"),
+        ("verdicts mazes", "expected summary, cost or one of mnist, maze"),
+    ],
+)
+def test_a_marker_without_results_is_named_with_its_page(marker: str, problem: str) -> None:
     tool = refresh_tool()
-    assert tool.cell_of({}, tool.short_mean, "lava-desk", "s9n1", "success", "lpm") == tool.NOT_RUN
-    with pytest.raises(SystemExit, match="no results of lave-desk"):
-        tool.cell_of({}, tool.short_mean, "lave-desk", "s9n1", "success", "lpm")
-    with pytest.raises(SystemExit, match="expected summary, cost or one of mnist, maze"):
-        tool.judged({}, "mazes")
-    assert "claims, 0 hold" in tool.refreshed("<!-- verdicts summary --><!-- end -->", {})
+    with pytest.raises(SystemExit) as caught:
+        tool.refreshed(f"x\n<!-- {marker} -->old<!-- end -->", {}, "docs/page.md")
+    assert str(caught.value).startswith(f"docs/page.md: <!-- {marker} -->: ")
+    assert problem in str(caught.value)
+
+
+def test_verdicts_need_no_runs() -> None:
+    assert "claims, 0 hold" in refresh_tool().refreshed("<!-- verdicts summary --><!-- end -->", {})
+
+
+def test_figures_that_no_page_shows_are_not_kept() -> None:
+    tool = refresh_tool()
+    shown = {picture for page in tool.documents() for picture in tool.pictures_of(page)}
+    assert shown == set(tool.FIGURES.glob("*.png"))
 
 
 def test_links_to_files_lead_somewhere() -> None:

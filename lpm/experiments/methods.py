@@ -13,9 +13,9 @@ from lpm.sweeps.fields import literal
 BASELINES: dict[str, Method] = {
     "none": Method("No bonus", "none"),
     "random": Method("Random actions", "none", policy="uniform"),
-    "oracle": Method("Oracle count", "none", policy="oracle"),
+    "oracle": Method("Count of true cells", "none", policy="oracle"),
 }
-"""Two lower references, and the upper one: counts of the environment's own cells."""
+"""References: no bonus, random actions, and a count of the environment's own cells, which no bonus sees."""
 
 
 def parse_method(text: str, known: Mapping[str, Method] = BASELINES, **more: Any) -> Method:

@@ -29,13 +29,13 @@ class Family:
     """Colour on a light page and in figures."""
     dark: str
     methods: tuple[str, ...]
-    """Names; a name followed by "-" and anything is a variant of it."""
+    """Names, with underscores; a name followed by "-" and anything is a variant of it."""
 
 
 FAMILIES: Mapping[str, Family] = {
     "recommended": Family("learnability-gated novelty", "#d4290b", "#ff7350", ("lgn", "lgn_lifelong")),
-    "progress": Family("learning progress", "#0b5fc0", "#68adff", ("lpm", "lpm-slow", "lpm_slow", "lpm-anchored",
-                       "lpm_anchored", "pointwise", "curiosity_critic", "lpm_release", "gamma_progress")),
+    "progress": Family("learning progress", "#0b5fc0", "#68adff", ("lpm", "lpm_slow", "lpm_anchored", "lpm_exp",
+                       "pointwise", "curiosity_critic", "gamma_progress", "lpm_release")),
     "novelty": Family("novelty", "#00805a", "#3fcf9f", ("rnd", "etd", "eme", "ngu", "noveld", "count",
                       "episodic_count", "e3b", "re3", "ride", "deir")),
     "error": Family("prediction error", "#8a3ab3", "#d19bf2", ("idf", "icm", "forward_error", "ama",
@@ -47,8 +47,8 @@ FAMILIES: Mapping[str, Family] = {
 }  # fmt: skip
 """In the order of legends. Methods that are named here look the same on every page."""
 
-STYLES = ((0.0, 0), (-0.3, 1), (0.3, 0), (-0.3, 2), (0.0, 1), (0.3, 2), (-0.3, 0), (0.3, 1), (0.0, 2))
-"""Members of a family in turn: tint and dash, see `Look`."""
+TINTS, DASHES = (0.0, -0.45, 0.35), 3
+"""Members of a family in turn: first other tints of its hue, then other dashes, see `Look`."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def family_of(method: str, own: Mapping[str, str] = NO_OTHERS) -> str:
     ('progress', 'novelty', 'other', 'novelty')
     """
     for name, family in FAMILIES.items():
-        if any(method == known or method.startswith(f"{known}-") for known in family.methods):
+        if any(method.replace("-", "_") == known or method.startswith(f"{known}-") for known in family.methods):
             return name
     return own[method] if own.get(method) in FAMILIES else "other"
 
@@ -92,14 +92,15 @@ def in_order(methods: Iterable[str], own: Mapping[str, str] = NO_OTHERS) -> list
 
 
 def looks(methods: Iterable[str], own: Mapping[str, str] = NO_OTHERS) -> dict[str, Look]:
-    """Method to look, one for the whole page. A family's own names come first: they look the same on every page."""
+    """Method to look. A method that `FAMILIES` names looks the same on every page and in every figure."""
     found: dict[str, Look] = {}
     present = list(dict.fromkeys(methods))
     for name, family in FAMILIES.items():
-        members = [m for m in present if family_of(m, own) == name]
-        members.sort(key=lambda m: family.methods.index(m) if m in family.methods else len(family.methods))
-        for place, method in enumerate(members):
-            found[method] = Look(name, *STYLES[place % len(STYLES)])
+        members = {m: m.replace("-", "_") for m in present if family_of(m, own) == name}
+        places = [*family.methods, *(key for key in members.values() if key not in family.methods)]
+        for method, key in members.items():
+            dash, tint = divmod(places.index(key), len(TINTS))
+            found[method] = Look(name, TINTS[tint], dash % DASHES)
     return {method: found[method] for method in in_order(present, own)}
 
 

@@ -14,73 +14,79 @@ from lpm.report.charts import log_range, usable
 from lpm.report.families import RECOMMENDED, Look
 from lpm.report.ranking import in_focus
 from lpm.report.seed_statistics import Floats
-from lpm.report.text import plain
+from lpm.report.text import count_of, plain
 
 FORMATS = ("png", "svg", "pdf")
-LEGEND_INCHES = 1.46
+MOST_COLUMNS = 5
+"""Methods whose maps of visits stand beside each other: more could not be read."""
+GREY = "#c3c8cd"
+LEGEND_INCHES = 1.9
 """Width of a column of the legend: the longest labels fit."""
 _DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 1.5, 1, 1.5)))
 
 
 def draw_curves(analysis: Analysis, metric: str, looks: Mapping[str, Look]) -> Any:
-    """Mean of every method; those in focus have their colour and a band, the others are grey, with dashes in turn."""
+    """Mean of every method; those in focus have their colour and a band, the others are grey and share one entry."""
     panels = analysis.panels(metric)
     figure, axes = _panels(list(analysis.conditions(panels).values()))
     focus = in_focus(analysis)
-    grey = [method for method in analysis.methods if method not in focus]
+    others = {band.method for bands in panels.values() for band in bands} - set(focus)
     for axis, bands in zip(axes, panels.values(), strict=True):
         for band in bands:
             look, label = looks[band.method], plain(analysis.methods[band.method])
             if band.method in focus:
                 _line(axis, band, label, look.colour, _DASHES[look.dash])
             else:
-                _line(axis, band, label, None, _DASHES[grey.index(band.method) % len(_DASHES)])
+                _line(axis, band, count_of(len(others), "other method"), None, "solid")
         axis.set_xlabel(plain(analysis.evidence.step_label))
         axis.xaxis.set_major_formatter(lambda step, _: f"{step:g}" if step < 1000 else f"{step / 1000:,g}k")
     axes[0].set_ylabel(plain(fill(analysis.metrics("curves")[metric], 32)))
-    # from all panels: a method may have runs in one condition only
+    # from all panels: a method may have runs in one condition only; the grey ones last
     handles = {h.get_label(): h for axis in axes for h in axis.get_lines()}
+    ordered = sorted(handles.values(), key=lambda handle: handle.get_color() == GREY)
     width, height = figure.get_size_inches()
-    columns = min(5, int(width / LEGEND_INCHES))
-    figure.set_size_inches(width, height + 0.18 * max(0, -(-len(handles) // columns) - 3))
-    figure.legend(handles=list(handles.values()), loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
+    columns = min(4, int(width / LEGEND_INCHES))
+    figure.set_size_inches(width, height + 0.18 * max(0, -(-len(handles) // columns) - 2))
+    figure.legend(handles=ordered, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
     return figure
 
 
 def draw_scores(analysis: Analysis, metric: str, looks: Mapping[str, Look]) -> Any:
     """Seeds, mean, interval and the paper's number of every method, a panel per condition."""
-    table = analysis.table(metric)
-    figure, axes = _panels(list(table.conditions.values()), height=1.1 + 0.3 * len(table.methods))
+    table, focus = analysis.table(metric), in_focus(analysis)
+    figure, axes = _panels(list(table.conditions.values()), height=1.1 + 0.24 * len(table.methods))
     for axis, condition in zip(axes, table.conditions, strict=True):
         for row, method in enumerate(table.methods):
             if (condition, method) in table.cells:
-                _strip(axis, row, table.cells[condition, method], looks[method].colour)
-        axis.set_yticks(range(len(table.methods)), [plain(label) for label in table.methods.values()], fontsize=9)
+                colour = looks[method].colour if method in focus and looks[method].family != "other" else "#7d858d"
+                _strip(axis, row, table.cells[condition, method], colour)
+        first = axis.get_subplotspec().is_first_col()
+        labels = [plain(label) for label in table.methods.values()] if first else []
+        axis.set_yticks(range(len(table.methods)), labels or [""] * len(table.methods), fontsize=10)
         axis.set_ylim(len(table.methods) - 0.4, -0.6)
         axis.set_xlabel(plain(fill(analysis.metrics("scores")[metric], 40)))
-        axis.grid(axis="x", alpha=0.3)
+        axis.grid(axis="both" if len(table.methods) > 8 else "x", alpha=0.3)
     return figure
 
 
 def draw_heatmaps(analysis: Analysis) -> Any:
-    """Where the agents went: a row per condition, where that lines the methods up."""
+    """Where the agents went: a row per condition, a column per method in focus."""
     maps = [heatmap for heatmap in analysis.evidence.heatmaps if usable(heatmap)]
     conditions = analysis.conditions(h.condition for h in maps)
-    rank = {method: place for place, method in enumerate(analysis.methods)}
-    maps.sort(key=lambda h: (list(conditions).index(h.condition), rank.get(h.method, len(rank))))
-    counts = {sum(h.condition == condition for h in maps) for condition in conditions}
-    aligned = len(counts) == 1 and max(counts) <= 10
-    titles = [f"{analysis.methods.get(h.method, h.method)}, {conditions[h.condition]}" for h in maps]
-    grids = [np.asarray(h.visits, dtype=np.float64) for h in maps]
-    return draw_visits(titles, grids, max(counts) if aligned else 6)
+    columns = [method for method in in_focus(analysis) if any(h.method == method for h in maps)][:MOST_COLUMNS]
+    found = {(h.condition, h.method): np.asarray(h.visits, dtype=np.float64) for h in maps}
+    cells = [(c, m) for c in conditions for m in columns if (c, m) in found]
+    titles = [f"{analysis.methods[method]}\n{conditions[condition]}" for condition, method in cells]
+    aligned = len(cells) == len(conditions) * len(columns)
+    return draw_visits(titles, [found[cell] for cell in cells], len(columns) if aligned else 4)
 
 
-def draw_visits(titles: Sequence[str], grids: Sequence[Floats], columns: int = 1, size: float = 2.4) -> Any:
+def draw_visits(titles: Sequence[str], grids: Sequence[Floats], columns: int = 1, size: float = 1.8) -> Any:
     """Maps of visits on one log scale. Grey: never visited; white: out of reach (NaN)."""
     from matplotlib.colors import LogNorm
 
     low, high = log_range(grids)
-    figure, axes = _panels(titles, size, size / 1.2, columns, square=False, fontsize=8)
+    figure, axes = _panels(titles, size, size, columns, square=False, fontsize=9)
     image = None
     for axis, visits in zip(axes, grids, strict=True):
         axis.imshow(np.where(np.isnan(visits), 1.0, 0.85), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
@@ -111,8 +117,8 @@ def encoded(figure: Any, kinds: Sequence[str] = FORMATS) -> dict[str, bytes]:
 
 def _panels(
     titles: Sequence[str],
-    width: float = 4.4,
-    height: float = 3.2,
+    width: float = 3.5,
+    height: float = 2.9,
     columns: int = 3,
     square: bool = True,
     fontsize: float = 10,
@@ -123,6 +129,7 @@ def _panels(
 
     count = len(titles)
     columns = min(2 if square and count == 4 else columns, count)
+    width = 5.5 if square and count == 1 else width
     figure = Figure(figsize=(width * columns, height * -(-count // columns)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = list(figure.subplots(-(-count // columns), columns, squeeze=False).flat)
@@ -142,12 +149,12 @@ def _line(axis: Any, band: Band, label: str, colour: str | None, dashes: Any) ->
         band.mean,
         label=label,
         linewidth=width,
-        color=colour or "#9aa1a9",
+        color=colour or GREY,
         linestyle=dashes,
         zorder=2 if colour is None else 3,
     )
     if colour is not None and not np.isnan(band.low).all():
-        axis.fill_between(band.steps, band.low, band.high, color=colour, alpha=0.15, linewidth=0)
+        axis.fill_between(band.steps, band.low, band.high, color=colour, alpha=0.11, linewidth=0)
 
 
 def _strip(axis: Any, row: int, cell: Cell, colour: str) -> None:

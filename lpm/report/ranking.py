@@ -14,7 +14,8 @@ from lpm.report.seed_statistics import Estimate, Floats, percentiles, resampled
 from lpm.report.text import count_of, short_number
 
 RESAMPLES = 2_000
-MOST_IN_FOCUS = 5
+MOST_IN_FOCUS = 7
+"""Lines that charts draw in colour; a reader can tell about eight apart."""
 ENOUGH_SEEDS = 5
 """With fewer nothing is said about how surely the first is ahead: two seeds drawn anew are the same two seeds."""
 
@@ -219,7 +220,7 @@ def in_focus(analysis: Analysis) -> list[str]:
     """The few methods that charts of an experiment draw in colour.
 
     The recommended bonus, the best of the experiment, the paper's LPM, the best of each condition, the best that is
-    not about learning progress, and no bonus at all, as far as there is room.
+    not about learning progress, no bonus at all, RND and random actions, as far as there is room.
     """
     methods = list(analysis.methods)
     metric = next(iter(analysis.metrics("scores")), "")
@@ -234,6 +235,6 @@ def in_focus(analysis: Analysis) -> list[str]:
     best = order(list(table.conditions))
     rivals = [m for m in best if family_of(m, analysis.evidence.families) not in ("recommended", "progress", "floor")]
     winners = [m for condition in table.conditions for m in order([condition])[:1]]
-    wanted = [RECOMMENDED, *best[:1], PAPER, *winners, *rivals[:1], "none", *best, *methods]
+    wanted = [RECOMMENDED, *best[:1], PAPER, *winners, *rivals[:1], "none", "rnd", "random", *best, *methods]
     chosen = [m for m in dict.fromkeys(wanted) if m in methods][:MOST_IN_FOCUS]
     return [m for m in methods if m in chosen]

@@ -31,8 +31,8 @@ AXES: Mapping[str, str] = {
     "clean": "coverage without noise",
     "noisy": "coverage under noise",
     "focus": "steps not wasted on noise",
-    "unpaid": "noise not paid after learning",
-    "first": "first visits paid more",
+    "unpaid": "noise ignored after learning",
+    "first": "first visits rewarded more",
     "task": "reward of the task",
     "steady": "worst seed",
 }

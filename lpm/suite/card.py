@@ -74,8 +74,8 @@ def summary(card: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows = [("total", shown(card["total"]))]
     rows += [(AXES[axis], shown(estimate)) for axis, estimate in card["axes"].items()]
     rows += [("cost, times the agent alone", f"{card['cost']:.2f}")]
-    rows += [(f"world: {WORLDS[world].label}", shown(estimate)) for world, estimate in card["worlds"].items()]
-    rows += [(f"family: {LABELS[family]}", shown(estimate)) for family, estimate in card["families"].items()]
+    rows += [(f"task: {WORLDS[world].label}", shown(estimate)) for world, estimate in card["worlds"].items()]
+    rows += [(f"noise: {LABELS[family]}", shown(estimate)) for family, estimate in card["families"].items()]
     return rows
 
 
@@ -85,7 +85,7 @@ def words(card: Mapping[str, Any]) -> str:
     clean = value["clean"]
     said = [f"{card['label']} scores {shown(card['total'])} in total."]
     if clean is not None:
-        reach = f"goes {_percent(clean)} of the way from random actions to the oracle"
+        reach = f"goes {_percent(clean)} of the way from random actions to a count of the true cells"
         said.append(f"Without noise it {'reaches what random actions do' if clean < 0.05 else reach}.")
         if clean >= 0.05:
             said += _listed({family: _kept(card, family) for family in card["families"] if family != CLEAN})
@@ -95,7 +95,7 @@ def words(card: Mapping[str, Any]) -> str:
         still = _percent(1 - value["unpaid"])
         said.append(f"After learning, pure noise gets {still} of the reward of something new.")
     if value["task"] is not None:
-        gets = f"gets {_percent(value['task'])} of the oracle's success"
+        gets = f"gets {_percent(value['task'])} of the success of a count of the true cells"
         said.append(f"In the task it {'does no better than random actions' if value['task'] < 0.05 else gets}.")
     said.append(f"A run takes {card['cost']:.2f} times as long as without a bonus.")
     if card["scale"] == "smoke":
@@ -112,7 +112,7 @@ def _wasted(focus: float) -> str:
         return "spends as many steps on noise as random actions do"
     if focus < 0:
         return "spends more steps on noise than random actions do"
-    return f"avoids {_percent(min(focus, 1))} of the steps on noise that the oracle avoids"
+    return f"avoids {_percent(min(focus, 1))} of the steps on noise that a count of the true cells avoids"
 
 
 def _kept(card: Mapping[str, Any], family: str) -> float:

@@ -74,16 +74,16 @@ def _analyses(name: str, results: Sequence[Result]) -> Iterable[Analysis]:
             yield analyse(experiment.evidence(own))
 
 
-# ---- dots on a line from random actions to the oracle -------------------------------------------------------------
+# ---- dots on a line from random actions to a count of the true cells ----------------------------------------------
 def _dots(card: Card, others: Sequence[Card]) -> str:
     groups: list[tuple[str, list[tuple[str, str, str]]]] = [
         ("", [("total", "", "Total")]),
         ("Axes", [("axes", axis, words) for axis, words in AXES.items() if axis in card["axes"]]),
-        ("Coverage by family of noise", [("families", family, LABELS[family]) for family in card["families"]]),
-        ("Worlds", [("worlds", world, WORLDS[world].label) for world in card["worlds"]]),
+        ("Coverage by kind of noise", [("families", family, LABELS[family]) for family in card["families"]]),
+        ("Tasks", [("worlds", world, WORLDS[world].label) for world in card["worlds"]]),
     ]
     ends = "".join(
-        f'<span style="left:{_place(at):.1f}%">{text}</span>' for at, text in ((0.0, "0 random"), (1.0, "1 oracle"))
+        f'<span style="left:{_place(at):.1f}%">{text}</span>' for at, text in ((0.0, "0 random"), (1.0, "1 true count"))
     )
     parts = [f'<div class="dot scale"><span></span><div class="track">{ends}</div><span></span></div>']
     for title, rows in groups:
@@ -95,7 +95,7 @@ def _dots(card: Card, others: Sequence[Card]) -> str:
     key = " Small dots: the baselines." if others else ""
     return (
         f'<div class="dots">{"".join(parts)}</div><p class="soft">Large dot: this bonus, with the 95 % interval over '
-        f"seeds.{key} Thin line at 0: random actions; line at 1: the oracle.</p>"
+        f"seeds.{key} Thin line at 0: random actions; line at 1: a count of the true cells.</p>"
     )
 
 
@@ -147,14 +147,14 @@ def _table(card: Card, others: Sequence[Card]) -> str:
 
 
 def _shaded(value: float | None) -> str:
-    """A score on a ground that is the darker the nearer it is to the oracle's."""
+    """A score on a ground that is the darker the nearer it is to 1."""
     if value is None:
         return "–"
     return f'<span class="shade" style="--share:{100 * min(max(value, 0), 1):.0f}%">{hundredths(value)}</span>'
 
 
 def _conditions(card: Card) -> str:
-    """Scores by world and family; the darker the nearer to the oracle. And what they are computed from."""
+    """Scores by world and family; the darker the nearer to 1. And what they are computed from."""
     worlds = [world for world in WORLDS if world in card["worlds"]]
     shading, raw = [], []
     for family in LABELS:
@@ -171,9 +171,12 @@ def _conditions(card: Card) -> str:
         if known:
             shading.append(f'<tr><th scope="row">{escape(LABELS[family])}</th>{"".join(cells)}</tr>')
     head = heads("noise", *(escape(WORLDS[world].label) for world in worlds))
-    below = heads("world", "noise", "random", "this bonus, seed by seed", "oracle", "random of oracle", "noise share")
+    below = heads(
+        "task", "noise", "random", "this bonus, seed by seed", "true count", "random / true count", "noise share"
+    )
     note = (
-        '<p class="soft">A condition is not scored where random actions reach more than two thirds of the oracle. '
+        '<p class="soft">A condition is not scored where random actions reach more than two thirds of what a count '
+        "of the true cells does. "
         f"In means a score counts as at least {LEAST} and at most {MOST}.</p>"
     )
     return (
@@ -192,8 +195,8 @@ def _raw(world: str, family: str, numbers: Mapping[str, Any]) -> str:
         table_cell("noise", escape(LABELS[family])),
         table_cell("random", f"{low:.4g}"),
         table_cell("seeds", seeds),
-        table_cell("oracle", f"{high:.4g}"),
-        table_cell("random of oracle", f"{low / high:.2f}" if high else "–"),
+        table_cell("true count", f"{high:.4g}"),
+        table_cell("random / true count", f"{low / high:.2f}" if high else "–"),
         table_cell("noise share", f"{sum(noise) / len(noise):.2f}" if noise else "–"),
     ]
     return f'<tr><th scope="row">{escape(WORLDS[world].label)} ({escape(metric)})</th>{"".join(cells)}</tr>'

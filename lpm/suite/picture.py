@@ -21,7 +21,7 @@ TIME, LONGEST = "time", 34
 
 
 def card_png(card: Card, others: Sequence[Card] = ()) -> bytes:
-    """Dots with intervals on the line from random actions to the oracle: total, axes, families and worlds."""
+    """Dots with intervals from random actions (0) to a count of the true cells (1): total, axes, noise and tasks."""
     rows: list[tuple[str, str, str]] = [("total", "", "Total")]
     rows += [("axes", axis, words) for axis, words in AXES.items()]
     rows += [("families", family, LABELS[family]) for family in card["families"]]
@@ -42,7 +42,7 @@ def card_png(card: Card, others: Sequence[Card] = ()) -> bytes:
     axis.get_yticklabels()[0].set_fontweight("bold")
     axis.set_ylim(y + 0.7, 0.3)
     count = sum(other["name"] != card["name"] for other in others)
-    beside = f"; grey: {count_of(count, 'other card')}" if count else ""
+    beside = f"; grey: {count_of(count, 'other bonus')}" if count else ""
     part = f"; without {', '.join(WORLDS[world].label for world in card['missing'])}" if card["missing"] else ""
     figure.suptitle(plain(f"{card['label']}: {shown(card['total'])}"), x=0.02, ha="left", fontweight="bold")
     axis.set_title(plain(f"{len(card['seeds'])} seeds, 95 % intervals{beside}{part}"), loc="left", fontsize=9)
@@ -58,8 +58,8 @@ def leaderboard_data(cards: Sequence[Card]) -> list[list[Any]]:
 
 
 def leaderboard_png(cards: Sequence[Card]) -> bytes:
-    """The total of every card, best first, and beside it its axes: the darker, the nearer to the oracle."""
-    figure, axis = _figure(0.34 * len(cards) + 1.9, 12.8, (0.72, 1.28))
+    """The total of every card, best first, and beside it its axes: the darker, the nearer to 1."""
+    figure, axis = _figure(0.34 * len(cards) + 2.1, 12.8, (0.72, 1.28))
     axis, table = axis
     lows = [card["total"]["low"] for card in cards if card["total"]["low"] is not None]
     highs = [card["total"]["high"] for card in cards if card["total"]["high"] is not None]
@@ -89,9 +89,19 @@ def leaderboard_png(cards: Sequence[Card]) -> bytes:
     table.set_xlim(-0.5, max(len(heads) - 0.5, 0.5))
     table.spines[:].set_visible(False)
     axis.set_ylim(*_ends(cards))
+    _legend(figure, {family_of_card(card) for card in cards})
     if any(card["missing"] for card in cards):
-        axis.set_xlabel("* not in all worlds: does not compare with the others", loc="left", fontsize=9)
+        axis.set_xlabel("* without some tasks: do not compare with the others", loc="left", fontsize=9)
     return _encoded(figure, leaderboard_data(cards))
+
+
+def _legend(figure: Any, families: set[str]) -> None:
+    """What each colour means: what the bonuses of a family reward."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], marker="o", linestyle="", color=family.light, label=family.label)
+               for name, family in FAMILIES.items() if name in families]  # fmt: skip
+    figure.legend(handles=handles, loc="outside lower left", ncols=len(handles), frameon=False, fontsize=9)
 
 
 def _ends(cards: Sequence[Card]) -> tuple[float, float]:
@@ -120,7 +130,7 @@ def _figure(height: float, width: float = 8.2, columns: tuple[float, ...] = ()) 
     axis.axvline(0, color="#555b62", linewidth=1)
     axis.axvline(1, color="#0d6b4f", linewidth=1.6)
     axis.set(xlim=(LOWEST - 0.02, HIGHEST + 0.25))
-    axis.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0\nrandom", "0.25", "0.5", "0.75", "1\noracle"])
+    axis.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0\nrandom", "0.25", "0.5", "0.75", "1\ntrue count"])
     axis.grid(axis="x", color="#e9e9e7")
     axis.set_axisbelow(True)
     axis.spines[["top", "right", "left"]].set_visible(False)

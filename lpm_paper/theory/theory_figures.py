@@ -128,7 +128,7 @@ def draw_identity(path: Path) -> Path:
 
 
 def draw_noise(path: Path) -> Path:
-    """Spread and bias under pure noise, and the transient pay."""
+    """Spread and bias under pure noise, and the reward while the mean is learnt."""
     figure, (left, middle, right) = _figure(13.0, 4.0, 1, 3)
     dims = np.unique(np.logspace(0, 3, 60).astype(int))
     rng = np.random.default_rng(7)
@@ -146,8 +146,8 @@ def draw_noise(path: Path) -> Path:
         pay = [noise.bias_payout(dim, dim * float(b) ** 2) for b in ratio]
         right.plot(ratio, pay, color=color, label=f"exact, D = {dim}")
     right.plot(ratio, np.log1p(ratio**2), color="black", linestyle="--", label="log(1 + b²/sigma²), D → ∞")
-    right.set(xlabel="initial bias b / sigma", ylabel="total pay (nats)")
-    right.set_title("paid while the mean of noise is learnt", loc="left")
+    right.set(xlabel="initial bias b / sigma", ylabel="total reward (nats)")
+    right.set_title("reward while the mean of noise is learnt", loc="left")
     for ax in (left, middle, right):
         ax.legend(frameon=False, fontsize=8)
     return _save(figure, path)

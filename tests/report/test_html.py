@@ -17,7 +17,7 @@ from lpm.experiments.evidence import Curve, Frame, Heatmap
 from lpm.report import html
 from lpm.report.analysis import analyse
 from lpm.report.charts import Payload, shrink, usable
-from lpm.report.families import FAMILIES, RECOMMENDED, STYLES, family_of, looks
+from lpm.report.families import DASHES, FAMILIES, RECOMMENDED, TINTS, family_of, looks
 from lpm.report.html import page, write_page
 
 
@@ -186,8 +186,8 @@ def test_too_many_frames_are_left_out_and_counted(monkeypatch):
 
 def test_methods_keep_their_look():
     assert looks(["none", "x", "lpm"])["lpm"] == looks(["lpm", "rnd"])["lpm"]
-    many = looks(f"lpm-{i}" for i in range(len(STYLES)))
-    assert len(set(many.values())) == len(STYLES)
+    many = looks(f"m{i}" for i in range(len(TINTS) * DASHES))
+    assert len(set(many.values())) == len(TINTS) * DASHES
     assert {look.family for look in looks(["x", "none", "rnd", "icm", "ensemble", "lpm-slow", "lgn"]).values()} == set(
         FAMILIES
     )

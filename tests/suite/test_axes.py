@@ -119,13 +119,13 @@ def test_a_card_says_which_worlds_are_missing_and_what_is_lost(monkeypatch: pyte
     assert set(card["axes"]) == set(AXES)
     assert not card["conditions"]["rooms/dynamics"]["counts"]
     said = words(card)
-    assert "goes 50 % of the way from random actions to the oracle" in said
+    assert "goes 50 % of the way from random actions to a count of the true cells" in said
     assert "keeps all of that under half noise" in said
     assert "loses part of it to noise action (67 %)" in said
     assert "Not run, and not in the total: Rooms, one-hot, Maze, pixels." in said
     assert card["cost"] == 2.0
-    assert "oracle avoids. After learning, pure noise gets 25 %" in said
-    assert "In the task it gets 75 % of the oracle's success." in said
+    assert "true cells avoids. After learning, pure noise gets 25 %" in said
+    assert "In the task it gets 75 % of the success of a count of the true cells." in said
     assert "smoke" not in said
 
 
@@ -134,7 +134,7 @@ def test_a_card_says_which_worlds_are_missing_and_what_is_lost(monkeypatch: pyte
     [
         (-0.03, -0.001, "spends as many steps on noise as random actions do. After learning, pure noise gets"),
         (-0.3, 0.02, "spends more steps on noise than random actions do"),
-        (1.4, 0.0, "avoids 100 % of the steps on noise that the oracle avoids"),
+        (1.4, 0.0, "avoids 100 % of the steps on noise that a count of the true cells avoids"),
     ],
 )
 def test_words_at_the_ends_of_the_scale(focus: float, task: float, says: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ def test_damaged_files_leave_the_rest_of_the_leaderboard(
     tool = importlib.import_module("lpm_paper.refresh")
     monkeypatch.setattr(tool, "CARDS", tmp_path)
     page = tool.refreshed("<!-- suite leaderboard -->\n<!-- end --> <!-- suite picture --><!-- end -->", {})
-    assert "| 1 | `rnd` | 0.50 [" in page
+    assert "| 1 | `rnd` | 0.50 |" in page
     assert "rooms, onehot, maze, task" in page
     assert "images/suite.png" in page
     monkeypatch.setattr(tool, "CARDS", tmp_path / "nowhere")
