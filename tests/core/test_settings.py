@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lpm.agents import A2CConfig, PPOConfig
+from lpm.bonuses.lgn import LGNConfig
 from lpm.bonuses.lpm_slow import LPMSlowConfig
 from lpm.core.settings import reject_unused
 from lpm_paper.lgn_forms import NetworksConfig
@@ -16,6 +17,14 @@ from lpm_paper.lpm_release import LPMReleaseConfig
 
 # config, what makes a setting idle, what does not (None: nothing), the setting, another value, the message
 IDLE: list[tuple[type, dict[str, Any], dict[str, Any] | None, str, Any, str]] = [
+    (
+        LGNConfig,
+        {"memory": "lifelong"},
+        {},
+        "filter",
+        False,
+        "its default True with memory='lifelong', where it has no",
+    ),
     (LPMSlowConfig, {"form": "linear"}, {}, "relative_floor", 0.2, "its default 0.1 with form='linear'"),
     (LPMAnchoredConfig, {"form": "linear"}, {}, "relative_floor", 0.2, "its default 0.1 with form='linear'"),
     (LPMReleaseConfig, {"form": "linear"}, {"form": "rnd"}, "weight", 0.5, "with form='linear', where it has no"),
