@@ -258,10 +258,10 @@ def bonus_table(analyses: Mapping[str, Analysis], bonus: str) -> str:
 def percent(share: float) -> str:
     """A share in percent; a dash if there is none.
 
-    >>> percent(0.085), percent(float("nan"))
-    ('8.5 %', '–')
+    >>> percent(0.085), percent(-1e-6), percent(float("nan"))
+    ('8.5 %', '0.0 %', '–')
     """
-    return NOT_RUN if math.isnan(share) else f"{100 * share:.1f} %".replace("-", "−")
+    return NOT_RUN if math.isnan(share) else f"{round(100 * share, 1) or 0.0:.1f} %".replace("-", "−")
 
 
 SCORES = (
