@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
 
@@ -18,8 +20,34 @@ from lpm.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="an installed package has no README")
-PAGES = ["README.md", "docs/first_run.md", "docs/own_environment.md", "docs/resume.md"]
-STEPS = re.compile(r"\b(\d+_000|60000|120000)\b")  # the only thing that is cut: how long a run takes
+ELSEWHERE = [
+    "architecture.md",
+    "bonuses/*",
+    "reference/*",
+    "results*",
+    "verdicts.md",
+    "suite.md",
+    "noise_table.md",
+    "noisy_mnist.md",
+    "maze.md",
+    "random_policy.md",
+    "theory*.md",
+    "environments.md",
+    "data.md",
+]
+"""Pages whose code is reference, or is tested elsewhere."""
+PAGES = [
+    page
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    if not any(fnmatch((page := path.relative_to(ROOT).as_posix()).removeprefix("docs/"), name) for name in ELSEWHERE)
+]
+STEPS = re.compile(r"(?<=learn\()\d+_000|(?<=steps=)\d+_000")  # how long a run takes
+CUT = {"--steps": "1024", "--trials": "1", "--seeds": "1"}  # the same, on the command line
+SHORTER = {
+    "reproduce": ["--scale", "smoke"],
+    "tune": ["--fresh-seeds", "1", "--steps", "4096"],
+}  # some episodes must end
+NOT_OURS = ("pip", "python3")  # installs
 
 
 def blocks(page: str, *languages: str) -> list[str]:
@@ -51,22 +79,55 @@ def code_of(page: str, folder: Path) -> list[str]:
     return [block for block in code if block not in files.values()]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of TorchRL's own parts
 @pytest.mark.parametrize("page", PAGES)
-def test_the_python_of_a_page_runs(page: str, folder: Path) -> None:
+def test_the_python_of_a_page_runs(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From top to bottom, in one namespace; a file with a main part is run as a program."""
+    module = ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)  # dataclasses look it up
     for code in code_of(page, folder):
-        exec(compile(STEPS.sub("2048", code), page, "exec"), {"__name__": "page"})
+        exec(compile(STEPS.sub("1024", code), page, "exec"), vars(module))
+    for path in folder.glob("*.py"):
+        if "__main__" in path.read_text():
+            subprocess.run([sys.executable, path], check=True, cwd=folder, timeout=120)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "bash")])
 def test_the_commands_of_a_page_run(page: str, folder: Path) -> None:
     pytest.importorskip("pygame")
     code_of(page, folder)
-    longer = {"60000": "2048", "120000": "4096"}
     for code in blocks(page, "bash"):
         for line in code.replace("\\\n", " ").splitlines():
-            words = [longer.get(word, word) for word in shlex.split(line, comments=True)]
-            if words[:1] == ["lpm"]:
-                assert main(words[1:]) == 0, line
+            words = shlex.split(line, comments=True)
+            if not words or words[0] in NOT_OURS:
+                continue
+            assert words[0] == "lpm", f"{line}: expected a command of lpm; others are text"
+            words = [CUT.get(before, word) for before, word in zip(["", *words], words, strict=False)]
+            if "120000" in line:  # extends a run
+                words[-1] = "2048"
+            assert main([*words[1:], *SHORTER.get(words[1], [])]) == 0, line
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_says_what_it_is(page: str) -> None:
+    """Python and bash are run; text, such as what needs a cluster, is not."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    kinds = re.findall(r"^ *```(.*)\n.*?^ *```$", text, re.DOTALL | re.MULTILINE)
+    assert set(re.findall(r"^ *```(\S+)", text, re.MULTILINE)) <= {"python", "bash", "text", "toml"}
+    assert all(kinds)
+
+
+def test_prose_stays_within_its_budget() -> None:
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        tool = importlib.import_module("docs_words")
+    finally:
+        sys.path.pop(0)
+    counted = tool.counted()
+    for shelf, budget in tool.BUDGETS.items():
+        assert 0 < sum(counted[shelf].values()) <= budget, shelf
+    glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    assert len(re.findall(r"^\|", glossary, re.MULTILINE)) <= 25 + 2
 
 
 def refresh_tool() -> ModuleType:

@@ -187,7 +187,7 @@ class Agent:
                 self.renew_statistics(batch.obs, batch.order)
         with self.timed("bonus"):
             metrics |= self.learn_bonus()
-        if self.bonus is not None:
+        if self.bonus is not None and self.bonus.family != "floor":
             learnt = {name.removeprefix("bonus/"): value for name, value in metrics.items()}
             clipped = metrics.get("learn/clipped_observations")
             self.messages += self.monitor.observe(self.mixer, learnt, metrics.get("return"), clipped)
