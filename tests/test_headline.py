@@ -18,6 +18,7 @@ from lpm.core.mixer import MixerConfig
 from lpm.runs.build import build
 from lpm.runs.config import RunConfig
 
+
 @pytest.fixture(autouse=True)
 def one_thread() -> Any:
     """Small networks are slower on several threads."""
