@@ -258,10 +258,10 @@ def bonus_table(analyses: Mapping[str, Analysis], bonus: str) -> str:
 def percent(share: float) -> str:
     """A share in percent; a dash if there is none.
 
-    >>> percent(0.085), percent(float("nan"))
-    ('8.5 %', '–')
+    >>> percent(0.085), percent(-1e-6), percent(float("nan"))
+    ('8.5 %', '0.0 %', '–')
     """
-    return NOT_RUN if math.isnan(share) else f"{100 * share:.1f} %".replace("-", "−")
+    return NOT_RUN if math.isnan(share) else f"{round(100 * share, 1) or 0.0:.1f} %".replace("-", "−")
 
 
 SCORES = (
@@ -501,7 +501,7 @@ def leaderboard() -> str:
     short, long = [], []
     for place, card in enumerate(suite_cards(), 1):
         value = {axis: hundredths(card["axes"][axis]["value"]) for axis in AXES}
-        name = f"`{card['name'].replace('`', '')}`" + ("*" if card["missing"] else "")
+        name = f"`{card['name'].replace('`', '')}`" + ("†" if card["missing"] else "")
         total, time = hundredths(card["total"]["value"]), f"{card['cost']:.1f}"
         row = [f"{place}", name, total, *(value[axis] for axis in first), time]
         short.append([f"**{cell}**" for cell in row] if card["name"] == RECOMMENDED else row)
@@ -509,7 +509,8 @@ def leaderboard() -> str:
     axes = [AXES[axis] for axis in first]
     table = markdown_table(("", "bonus", "total", *axes, "time, × no bonus"), short)
     more = markdown_table(("bonus", "total [95 %]", *(AXES[axis] for axis in rest), "seeds"), long)
-    note = "*: without some tasks; its total does not compare.\n" if any(c["missing"] for c in suite_cards()) else ""
+    part = [f"`{card['name']}` without {', '.join(card['missing'])}" for card in suite_cards() if card["missing"]]
+    note = f"† not all tasks, so the totals do not compare: {'; '.join(part)}.\n\n" if part else ""
     return f"{table}\n{note}{folded('Intervals, seeds and the other axes', more)}"
 
 

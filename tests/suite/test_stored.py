@@ -99,11 +99,12 @@ def test_damaged_files_leave_the_rest_of_the_leaderboard(
     tool = importlib.import_module("lpm_paper.refresh")
     monkeypatch.setattr(tool, "CARDS", tmp_path)
     page = tool.refreshed("<!-- suite leaderboard -->\n<!-- end --> <!-- suite picture --><!-- end -->", {})
-    assert "| 1 | `rnd` | 0.50 |" in page
+    assert "| 1 | `rnd`† | 0.50 |" in page
     assert "rooms, onehot, maze, task" in page
     assert "images/suite.png" in page
     monkeypatch.setattr(tool, "CARDS", tmp_path / "nowhere")
-    assert tool.NO_RUNS in tool.refreshed("<!-- suite leaderboard --><!-- end -->", {})
+    with pytest.raises(SystemExit, match=r"docs/suite\.md: <!-- suite leaderboard -->: no cards"):
+        tool.refreshed("<!-- suite leaderboard --><!-- end -->", {}, "docs/suite.md")
 
 
 def test_the_package_carries_references_and_short_cards(card: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
