@@ -391,7 +391,7 @@ def test_cards_of_the_suite(attack: str, tmp_path: Path) -> None:
         os.mkfifo(card)
     else:
         card.write_bytes(BAD_RESULTS[attack])
-    with pytest.raises(ValueError, match=r"card\.json: not a card of lpm suite"):
+    with pytest.raises(ValueError, match=r"card\.json: expected a card of lpm suite"):
         read_card(card)
 
 
@@ -662,7 +662,6 @@ def test_a_search_killed_while_it_wrote_goes_on(tmp_path: Path, monkeypatch: pyt
     with Path("killed/study.log").open("ab") as stream:
         stream.write(b'{"op_code": 4, "work')
     assert searched(Path("killed"), 4) == whole
-    assert not list(Path("killed").glob("*.lock"))
 
 
 @pytest.mark.parametrize("name", [".tune.lock", ".seed_0", ".sweep.lock"])
@@ -740,6 +739,6 @@ def test_no_module_of_the_library_unpickles_files() -> None:
     assert found == {
         ("core/bonus.py", "torch.load"),  # of a bonus that is itself in a pickle, between processes
         ("core/check/_rules.py", "torch.load"),  # of what it has just saved to memory
-        ("sweeps/local.py", "pickle.load"),  # from the parent process
-        ("sweeps/ray.py", "pickle.load"),  # from the driver
+        ("sweeps/local_workers.py", "pickle.load"),  # from the parent process
+        ("sweeps/ray_workers.py", "pickle.load"),  # from the driver
     }

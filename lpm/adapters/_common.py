@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -74,6 +75,8 @@ def make_mixer(
         raise ValueError(f"mixer: expected an lpm.MixerConfig, got {type(given).__name__}")
     elif weight is not None:
         raise ValueError(f"weight: expected it in the MixerConfig, which is given too, got {weight!r} beside it")
+    if config.scale == "unit":  # that of our own agents; here the task's reward belongs to another library's learner
+        config = replace(config, scale="task")
     return RewardMixer(config, num_envs, group)
 
 

@@ -80,7 +80,8 @@ class IntrinsicCallback(BaseCallback):
         check_on_policy(model)
         bonus, _, _, settings = self._given
         made = hasattr(self, "bonus")
-        attached = attach_bonus(self.bonus if made else bonus, model, self.obs_key, {} if made else settings)
+        of_name = made and isinstance(bonus, str)  # whose settings are in it already
+        attached = attach_bonus(self.bonus if made else bonus, model, self.obs_key, {} if of_name else settings)
         if not made:
             self._use(attached)
 

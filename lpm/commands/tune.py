@@ -234,6 +234,8 @@ def _check_counts(options: Tune) -> None:
 
 
 def _fields(options: Tune, experiment: Experiment) -> list[Field]:
+    if not options.field:
+        raise ValueError("--field: expected at least one field to search, such as weight=0.03:3:log, got none")
     fields = [parse_field(text) for text in options.field]
     names = [field.name for field in fields]
     if len(set(names)) < len(names):

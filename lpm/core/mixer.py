@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.core.scale import KEPT, ReturnScale, RunningDeviation
-from lpm.core.settings import expect, expect_choice
+from lpm.core.settings import check_types, expect, expect_choice
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
@@ -49,6 +49,7 @@ class MixerConfig:
     "unit" the divided reward is bounded by 10 besides. Returns are reported unclipped."""
 
     def __post_init__(self) -> None:
+        check_types(type(self), vars(self))
         for name in ("weight", "extrinsic_weight"):
             value = getattr(self, name)
             expect(self, name, 0 <= value < math.inf, "a finite number of at least 0")

@@ -56,7 +56,7 @@ class BonusMonitor:
                 f"try a smaller weight than {mixer.config.weight:g}",
             ),
             "dead": (
-                active and scale.latest < DEAD * scale.value,
+                active and scale.segments >= PATIENCE and scale.latest < DEAD * scale.value,
                 "the bonus hardly varies any more: all it can see is known, or its observations do not change",
             ),
             "noise": (

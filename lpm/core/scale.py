@@ -24,6 +24,9 @@ KEPT = 512
 ENOUGH, FLOOR = 64, 0.25
 """A scale of the whole run that was measured on this many segments never falls below this share of its highest value:
 what is left of a bonus when everything is known is not scaled up again, however long that lasts."""
+GROWTH = 71.0
+"""Steps in which R of equal rewards (γ = 0.99) grows in proportion to time: n have n/71 of the deviation of a whole
+segment."""
 TINY = 1e-12
 """Of the mean |R| of a segment: a deviation of less is rounding, not variation."""
 LEAST = 1e-30
@@ -89,6 +92,8 @@ class ReturnScale:
         self._stride, self._seen = 1, 0  # one of so many segments is kept, and segments since the last that was
         self._sizes = np.zeros(0)
         self._highest = 0.0  # quantile so far, once it is that of ENOUGH segments
+        self.segments = 0
+        """Whole segments since this was made or loaded."""
         self.latest = 0.0
         """Size of the latest segment; before the first one is whole, of what there is of it."""
 
@@ -111,12 +116,13 @@ class ReturnScale:
             self._add(rewards[start:stop], valid[start:stop])
             if self._steps == SEGMENT:
                 self.latest = self._size()
+                self.segments += 1
                 self._keep(self.latest)
                 self._sums[...] = 0.0
                 self._steps = 0
             start = stop
-        if self._steps and not len(self._sizes):
-            self.latest = self._size()
+        if self._steps and not len(self._sizes):  # R has only begun to grow: what a whole segment would have
+            self.latest = self._size() * max(1.0, GROWTH / self._steps)
 
     def _add(self, rewards: NDArray[Any], valid: NDArray[np.bool_]) -> None:
         """Steps into the moments of the open segment (Chan's update)."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import re
 from pathlib import Path
 from typing import Any
 
@@ -270,14 +269,3 @@ def test_bad_settings_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             lpm.Intrinsic(tracing(), **settings)
-
-
-# ---- the pages --------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("page", ["gymnasium", "cleanrl"])
-def test_the_code_of_the_pages_runs(page: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    text = (Path(__file__).parents[2] / "docs" / "adapters" / f"{page}.md").read_text()
-    code = "\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
-    names: dict[str, Any] = {}
-    exec(compile(code.replace("range(10)", "range(2)"), page, "exec"), names)
-    assert isinstance(names["envs"], lpm.Intrinsic)

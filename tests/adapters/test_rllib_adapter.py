@@ -424,12 +424,3 @@ def test_the_example_runs_and_says_what_it_reached(capsys: pytest.CaptureFixture
     assert "intrinsic_dynamics_loss" in metrics
     last = capsys.readouterr().out.splitlines()[-1]
     assert re.fullmatch(r"reached after 64 steps: task return [\d.]+, bonus -?[\d.]+ a step", last)
-
-
-def test_the_page_runs() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "adapters" / "rllib.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    names: dict[str, Any] = {}
-    exec(compile(code.replace("4000", "128"), "rllib.md", "exec"), names)
-    assert names["result"]["learners"]["default_policy"]["intrinsic_share"] >= 0
-    names["algorithm"].stop()

@@ -326,16 +326,6 @@ def test_by_name_it_takes_spaces_and_sizes_from_the_environment() -> None:
     assert {"intrinsic_task_scale", "intrinsic_bonus_scale", "intrinsic_share"} <= set(learnt.keys())
 
 
-def test_the_page_runs() -> None:
-    """docs/adapters/torchrl.md, with the environment and the networks of these tests."""
-    text = (Path(__file__).parents[2] / "docs" / "adapters" / "torchrl.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    policy, advantage, *_ = parts()
-    names: dict[str, Any] = {"env": envs(), "policy": policy, "advantage": advantage}
-    exec(compile(code.replace("1024", "36").replace("100_000", "72").replace("128", "12"), "torchrl.md", "exec"), names)
-    assert names["transform"].steps == names["transform"].learnt == 72
-
-
 # ---- what is refused --------------------------------------------------------------------------------------
 def a_transform(**settings: Any) -> IntrinsicTransform:
     return IntrinsicTransform(Paying(SPACES, num_envs=ROWS), mixer=RAW, **settings)

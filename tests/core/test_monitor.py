@@ -99,7 +99,7 @@ def test_the_bonus_may_dominate_where_the_task_is_left_out_or_has_no_reward() ->
 
 def test_a_bonus_that_never_was_is_dead() -> None:
     mixer, monitor = RewardMixer(MixerConfig(), 2), BonusMonitor()
-    for _ in range(PATIENCE):
+    for _ in range(2 * PATIENCE):
         segment(mixer, bonus=0.0)
         monitor.observe(mixer, {})
     assert monitor.found == {"dead"}

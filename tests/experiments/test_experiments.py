@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from lpm.agents.agent import Agent
-from lpm.bonuses.lgn import LGNConfig
 from lpm.core.errors import NonFiniteError
 from lpm.experiments.evidence import Score
 from lpm.experiments.experiment import load_experiment
 from lpm.experiments.methods import method_name, parse_method
+from lpm.experiments.pictures import maze_grid
 from lpm.experiments.training import TrainingExperiment, run_training, visits_of
 from lpm.report.seed_statistics import bootstrap_interval
 from lpm.sweeps import Result
 from lpm_paper import PAPER, atari, lgn_parts, mountain_car
+from lpm_paper.lgn_first import LGNFirstConfig
 
 TRAINED = [name for name in PAPER.experiments if isinstance(load_experiment(name), TrainingExperiment)]
 
@@ -160,22 +161,20 @@ def test_table_2_is_the_papers() -> None:
 
 
 def test_each_part_of_lgn_changes_one_setting() -> None:
-    default = LGNConfig()
+    default = LGNFirstConfig()
     several = {"lgn": 0, "neither": 2}
     for name, method in lgn_parts.PARTS.items():
         if name.startswith("networks"):
             assert method.bonus == lgn_parts.NETWORKS
             continue
-        assert method.bonus == "lgn"
+        assert method.bonus == lgn_parts.FIRST
         assert len(method.fields) == several.get(name, 1)
         changed = [key for key, value in method.fields.items() if getattr(default, key) != value]
         assert len(changed) == several.get(name, 1)
 
 
 def test_heat_map_of_the_maze_is_blank_outside() -> None:
-    from lpm_paper import maze
-
-    picture = maze.grid(np.ones(72 * 48))
+    picture = maze_grid(np.ones(72 * 48))
     assert picture.shape == (48, 72)
     assert int(np.isfinite(picture).sum()) == 2176
     assert np.isnan(picture[0, 36])  # between the arms
