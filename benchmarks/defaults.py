@@ -29,6 +29,7 @@ from tqdm import tqdm
 from lpm.agents import PPOConfig
 from lpm.agents.ppo import PRESETS
 from lpm.core.mixer import MixerConfig
+from lpm.envs.outside import find_spec
 from lpm.runs.build import build
 from lpm.runs.config import RunConfig
 from lpm.storage.files import write_atomic
@@ -126,6 +127,7 @@ def train_sb3(task: Task, seed: int) -> dict[str, Any]:
     from stable_baselines3 import PPO
     from stable_baselines3.common.monitor import Monitor
 
+    find_spec(task.env_id)  # imports the package that registers it
     env = gymnasium.make(task.env_id, **task.env)
     if task.env_id.startswith("MiniGrid-"):
         from lpm.envs.minigrid import MiniGridObservation

@@ -72,7 +72,7 @@ SB3_METRICS = ("cells", "noise", "return")
 BENCHMARKS = ROOT / "results" / "benchmarks"
 CARDS = ROOT / "results" / "suite"
 CARDS_FIGURE = ROOT / "docs" / "images" / "suite.png"
-KINDS = "table|means|headline|spread|number|sb3|stored|verdicts|kills|fuzz|two-arms|suite|bonus"
+KINDS = "table|means|headline|spread|number|sb3|stored|verdicts|kills|fuzz|two-arms|suite|bonus|defaults"
 PLACE = re.compile(rf"<!-- ({KINDS}) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
 PICTURE = re.compile(r"\]\(([\w./-]+\.png)\)")
 NOT_RUN = "–"
@@ -127,6 +127,7 @@ def fill_marker(match: re.Match[str], analyses: Mapping[str, Analysis]) -> str:
         "two-arms": lambda: two_arms_table(words[0]),
         "suite": lambda: suite_part(words[0]),
         "bonus": lambda: bonus_table(analyses, words[0]),
+        "defaults": lambda: defaults_table(*words),
     }
     # Markdown: a table that follows a comment without an empty line is part of the comment
     return f"{opening}\n\n{made[kind]()}\n<!-- end -->"
@@ -368,6 +369,25 @@ def stored(name: str) -> str:
 
 
 # ---- Stable-Baselines3, from examples/sb3_mountain_car.py ---------------------------------------------------------
+def defaults_table(measure: str, *methods: str) -> str:
+    """Runs of benchmarks/defaults.py, a row a task: each method's mean "return" or steps until "solved", and seeds."""
+    rows = []
+    for folder in sorted((ROOT / "results" / "defaults").iterdir()):
+        cells = []
+        found = {m: [json.loads(p.read_text()) for p in sorted((folder / m).glob("seed_*.json"))] for m in methods}
+        if measure == "solved" and any(not 0 <= run["return"] <= 1 for runs in found.values() for run in runs):
+            continue  # a task of which a return above 0 is no success
+        for runs in found.values():
+            values = [run[{"return": "return", "solved": "solved_at"}[measure]] for run in runs]
+            reached = [value for value in values if value is not None]
+            mean = rounded(fmean(reached)) if reached else "never"
+            part = "" if len(reached) == len(values) else f", {len(reached)} of them"
+            cells.append(f"{mean} ({len(values)}{part})" if values else NOT_RUN)
+        if set(cells) != {NOT_RUN}:
+            rows.append([f"`{next(run for runs in found.values() for run in runs)['env_id']}`", *cells])
+    return markdown_table(("task", *(f"`{method}`" for method in methods)), rows)
+
+
 def sb3_runs() -> dict[tuple[str, str], list[dict[str, Any]]]:
     """(algorithm, bonus) to its runs by seed, the bare learner first and what the project recommends last."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
