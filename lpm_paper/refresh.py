@@ -349,7 +349,7 @@ def bonus_of(method: str) -> str:
     """The registered name of a method's bonus, as it is typed; the method's own where there is none."""
     from lpm_paper.methods import ALL
 
-    return method if ALL[method].bonus == "none" else ALL[method].bonus
+    return method if method not in ALL or ALL[method].bonus == "none" else ALL[method].bonus
 
 
 def rounded(mean: float) -> str:

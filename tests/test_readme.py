@@ -9,7 +9,9 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from fnmatch import fnmatch
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -60,6 +62,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where a reader of a page is; what the page registers is forgotten."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    for package in ("minigrid", "ale_py"):  # what is imported once registers once
+        with suppress(ImportError):
+            import_module(package)
     registered, modules = set(gymnasium.registry), set(sys.modules)
     yield tmp_path
     for name in set(gymnasium.registry) - registered:
