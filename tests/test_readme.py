@@ -65,6 +65,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for package in ("minigrid", "ale_py"):  # what is imported once registers once
         with suppress(ImportError):
             import_module(package)
+    sys.modules.pop("corridor", None)  # another test's module of the page's name
+    gymnasium.registry.pop("Corridor-v0", None)
     registered, modules = set(gymnasium.registry), set(sys.modules)
     yield tmp_path
     for name in set(gymnasium.registry) - registered:
