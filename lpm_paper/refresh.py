@@ -368,7 +368,6 @@ def stored(name: str) -> str:
     return markdown_table(table["columns"], table["rows"])
 
 
-# ---- Stable-Baselines3, from examples/sb3_mountain_car.py ---------------------------------------------------------
 def defaults_table(measure: str, *methods: str) -> str:
     """Runs of benchmarks/defaults.py, a row a task: each method's mean "return" or steps until "solved", and seeds."""
     rows = []
@@ -388,6 +387,7 @@ def defaults_table(measure: str, *methods: str) -> str:
     return markdown_table(("task", *(f"`{method}`" for method in methods)), rows)
 
 
+# ---- Stable-Baselines3, from examples/sb3_mountain_car.py ---------------------------------------------------------
 def sb3_runs() -> dict[tuple[str, str], list[dict[str, Any]]]:
     """(algorithm, bonus) to its runs by seed, the bare learner first and what the project recommends last."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
