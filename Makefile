@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed-for-development
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 DEMO := demo-results
 
-.PHONY: setup demo test lint format slow bench docs refresh lock dist clean
+.PHONY: setup demo test coverage lint format slow bench docs refresh lock dist clean
 
 setup: $(STAMP)
 
@@ -37,8 +37,11 @@ lint: setup
 	$(BIN)/python tools/line_budget.py
 
 test: lint
-	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python -m pytest
 	$(BIN)/python -m pytest -q --doctest-modules lpm lpm_paper --ignore=lpm_paper/maze_miniworld.py
+
+coverage: setup
+	$(BIN)/python -m pytest --cov --cov-report=term
 
 slow: setup
 	$(BIN)/python -m pytest -m slow

@@ -1,4 +1,4 @@
-"""Writes LICENCES.md: what `pip install lpm-exploration[all,adapters]` brings, with the licence that each package states.
+"""Writes LICENCES.md: what `pip install lpm-exploration[all,adapters]` brings, with each package's licence.
 
     python tools/licences.py            # write it, from the metadata of what is installed
     python tools/licences.py --check    # 1 if it is not up to date
@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "LICENCES.md"
 HEADER = """# Licences
 
-`lpm-exploration` is MIT-licensed ([LICENSE](LICENSE)). The wheel has no code of others in it. Written by `tools/licences.py`.
+`lpm-exploration` is MIT-licensed ([LICENSE](LICENSE)). The wheel has no code of others in it. `tools/licences.py` writes this
+file.
 
 In the repository, for the documentation only: [KaTeX](docs/katex), MIT ([licence](docs/katex/LICENSE)).
 
