@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "LICENCES.md"
 HEADER = """# Licences
 
-`lpm-exploration` is MIT-licensed ([LICENSE](LICENSE)). The wheel has no code of others in it. `tools/licences.py` writes this
-file.
+`lpm-exploration` is MIT-licensed ([LICENSE](LICENSE)). The wheel has no code of others in it. `tools/licences.py`
+writes this file.
 
 In the repository, for the documentation only: [KaTeX](docs/katex), MIT ([licence](docs/katex/LICENSE)).
 
