@@ -70,6 +70,8 @@ def run(args: Sequence[str]) -> int:
         lines: list[Text | Padding] = [Text(line) for line in (entry.bonus.__doc__ or "").strip().splitlines()[:1]]
         if entry.bonus.reference:
             lines.append(Text(entry.bonus.reference, style="dim"))
+        if entry.defaults:
+            lines.append(Text(f"with {', '.join(f'{field}={value!r}' for field, value in entry.defaults.items())}"))
         if entry.bonus.variants:
             lines.append(Text(f"variants: {', '.join(entry.bonus.variants)}"))
         if shown:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, make_dataclass
@@ -21,7 +22,7 @@ from lpm.commands.terminal import INTERRUPTED, terminal
 from lpm.core.group import ProcessGroup, WorkerLost
 from lpm.core.registry import configure
 from lpm.envs.outside import Wrap, reading_note
-from lpm.runs.checkpoint import CheckpointError
+from lpm.runs.checkpoint import CheckpointError, checkpoints
 from lpm.runs.config import PRESETS, RunConfig
 from lpm.runs.distributed import TIMEOUT_SECONDS, expect_same, joined
 from lpm.runs.folder import RunFolder
@@ -90,7 +91,8 @@ def _plan(args: Sequence[str]) -> tuple[RunConfig, Path, TrainOptions, bool]:
         _options(choices, saved), args=words, prog="lpm train", description=DESCRIPTION, use_underscores=False
     )
     config = _config(given, choices, saved, env)
-    out = given.out or Path("runs") / f"{config.env_id.replace('/', '-')}-{config.algo}-{config.bonus}-{config.seed}"
+    name = re.sub(r"[/:]", "-", f"{config.env_id}-{config.algo}-{config.bonus}-{config.seed}")
+    out = given.out or Path("runs") / name
     return config, out, TrainOptions(given.checkpoint_seconds, given.log, extend=True), given.resume
 
 
@@ -239,18 +241,20 @@ def _train(config: RunConfig, out: Path, options: TrainOptions, resume: bool, gr
     if note := reading_note(config.env_id, config.wrap):
         console.print(note)
     try:
-        with _Display(console, config.steps) as display:
+        with _Display(console, config) as display:
             outcome = train(config, out, options, resume=resume, say=display.say, on_cycle=display.show, group=group)
     except WorkerLost as error:
         print(f"lpm train: {printable(str(error))}\nOn as many processes as you like: {again}", file=sys.stderr)
         return 1
     except NonFiniteError as error:
-        print(f"lpm train: {printable(str(error))}\nThe last checkpoint is kept: {again}", file=sys.stderr)
+        kept = checkpoints(RunFolder(out).checkpoints)
+        after = f"The last checkpoint is kept: {again}" if kept else "There is no checkpoint yet to go on from."
+        print(f"lpm train: {printable(str(error))}\n{after}", file=sys.stderr)
         return 1
     except CheckpointError as error:
         print(f"lpm train: {printable(str(error))}\nWhen this is mended: {again}", file=sys.stderr)
         return 1
-    for name, value in _summary(outcome, out).items():
+    for name, value in _summary(outcome, out, display).items():
         console.print(f"{name:<13} {value}")
     if outcome.status == "interrupted":
         console.print(f"Interrupted at step {outcome.steps:,}, and saved. Go on with: {again}")
@@ -263,7 +267,7 @@ class _Display:
 
     quiet_seconds = 30.0
 
-    def __init__(self, console: Console, steps: int) -> None:
+    def __init__(self, console: Console, config: RunConfig) -> None:
         self.console = console
         self.progress = Progress(
             TextColumn("{task.fields[speed]:>9}"),
@@ -274,7 +278,9 @@ class _Display:
             console=console,
             disable=not console.is_terminal,
         )
-        self.task = self.progress.add_task("", total=steps, speed="", numbers="")
+        self.task = self.progress.add_task("", total=config.steps, speed="", numbers="")
+        self.pays = config.mixer.weight > 0
+        self.renders = False
         self.first: tuple[float, int] | None = None
         self.said = monotonic()
 
@@ -292,33 +298,34 @@ class _Display:
     def show(self, agent: Agent, metrics: dict[str, float]) -> None:
         """After each update."""
         now = monotonic()
+        self.renders = "rgb_array" in agent.collector.envs.metadata.get("render_modes", ())
         if self.first is None:
             # the first update pays for warming up: speed counts from its end
             self.first = (now, agent.steps)
             return
         speed = (agent.steps - self.first[1]) / max(now - self.first[0], 1e-9)
-        numbers = _numbers(metrics)
+        numbers = self.numbers(metrics)
         self.progress.update(self.task, completed=agent.steps, speed=f"{speed:,.0f}/s", numbers=numbers)
         if not self.console.is_terminal and now - self.said > self.quiet_seconds:
             self.said = now
             self.console.print(f"step {agent.steps:,}  {speed:,.0f}/s  {numbers}")
 
+    def numbers(self, metrics: dict[str, float]) -> str:
+        """What is worth a look; a bonus that counts for nothing is not."""
+        shown = (
+            ("return", "return", "{:.2f}"),
+            *([("bonus", "bonus/raw_mean", "{:+.3g}")] if self.pays else []),
+            ("coverage", "coverage", "{:.1%}"),
+            ("noise", "noise_share", "{:.0%}"),
+        )
+        return "  ".join(f"{label} {form.format(metrics[name])}" for label, name, form in shown if name in metrics)
 
-def _numbers(metrics: dict[str, float]) -> str:
-    shown = (
-        ("return", "return", "{:.2f}"),
-        ("bonus", "bonus/raw_mean", "{:+.3g}"),
-        ("coverage", "coverage", "{:.1%}"),
-        ("noise", "noise_share", "{:.0%}"),
-    )
-    return "  ".join(f"{label} {form.format(metrics[name])}" for label, name, form in shown if name in metrics)
 
-
-def _summary(outcome: Outcome, out: Path) -> dict[str, str]:
+def _summary(outcome: Outcome, out: Path, display: _Display) -> dict[str, str]:
     return {
         "status": outcome.status,
         "steps": f"{outcome.steps:,}",
         "time": f"{outcome.seconds:,.1f} s",
-        "last metrics": _numbers(outcome.metrics) or "none yet",
-        "look at it": f"lpm watch {out}",
+        "last metrics": display.numbers(outcome.metrics) or "none yet",
+        "look at it": f"lpm watch {out}" if display.renders else f"lpm report {out}",
     }
