@@ -369,22 +369,37 @@ def stored(name: str) -> str:
 
 
 def defaults_table(measure: str, *methods: str) -> str:
-    """Runs of benchmarks/defaults.py, a row a task: each method's mean "return" or steps until "solved", and seeds."""
+    """Runs of benchmarks/defaults.py, a row a task, and their seeds.
+
+    Each method's mean "return" or steps until "solved"; or "noise": the share of the last steps that showed noise, in
+    percent, of the seed with the most.
+    """
     rows = []
     for folder in sorted((ROOT / "results" / "defaults").iterdir()):
         cells = []
         found = {m: [json.loads(p.read_text()) for p in sorted((folder / m).glob("seed_*.json"))] for m in methods}
         if measure == "solved" and any(not 0 <= run["return"] <= 1 for runs in found.values() for run in runs):
             continue  # a task of which a return above 0 is no success
+        if measure == "noise" and not any(any(noise_of(run)) for runs in found.values() for run in runs):
+            continue
         for runs in found.values():
-            values = [run[{"return": "return", "solved": "solved_at"}[measure]] for run in runs]
+            if measure == "noise":
+                values = [100 * noise_of(run)[-1] for run in runs]
+            else:
+                values = [run[{"return": "return", "solved": "solved_at"}[measure]] for run in runs]
             reached = [value for value in values if value is not None]
-            mean = rounded(fmean(reached)) if reached else "never"
+            mean = rounded((max if measure == "noise" else fmean)(reached)) if reached else "never"
             part = "" if len(reached) == len(values) else f", {len(reached)} of them"
             cells.append(f"{mean} ({len(values)}{part})" if values else NOT_RUN)
         if set(cells) != {NOT_RUN}:
             rows.append([f"`{next(run for runs in found.values() for run in runs)['env_id']}`", *cells])
     return markdown_table(("task", *(f"`{method}`" for method in methods)), rows)
+
+
+def noise_of(run: Mapping[str, Any]) -> list[float]:
+    """The curve of the share of steps that showed noise."""
+    curve: list[float] = run["curve"].get("noise_share", [0.0])
+    return curve
 
 
 # ---- Stable-Baselines3, from examples/sb3_mountain_car.py ---------------------------------------------------------

@@ -32,7 +32,7 @@ def tracing(mode: AutoresetMode = AutoresetMode.NEXT_STEP, kind: Any = SyncVecto
 
 def known(envs: Any, kind: type[Paying] = Paying, obs_key: str | None = None) -> Paying:
     observation = envs.single_observation_space if obs_key is None else envs.single_observation_space[obs_key]
-    return kind(lpm.Spaces(observation, envs.single_action_space), num_envs=ROWS, rollout_steps=20)
+    return kind(lpm.Spaces(observation, envs.single_action_space), num_envs=ROWS, rollout_steps=32)
 
 
 def play(envs: Any, steps: int, seed: int | None = 0) -> Any:
@@ -290,7 +290,7 @@ def test_a_sum_beyond_single_precision_is_refused_with_what_came() -> None:
     envs = lpm.Intrinsic(inner, known(inner, Constant), mixer=MixerConfig(weight=1e38, scale="none"))
     task = play(envs, 5)
     with pytest.raises(ValueError, match=r"finite sum .* task rewards up to 3e\+38 .*weight=1e\+38"):
-        envs.add_bonus(np.full_like(task, 3e38))
+        envs.add_bonus(np.full(task.shape, 3e38, np.float32))
 
 
 @pytest.mark.parametrize("state", [{}, None, {"bonus": {}}])
@@ -302,7 +302,7 @@ def test_a_state_that_is_none_is_refused(state: Any) -> None:
 def test_environments_of_stable_baselines_are_told_what_to_use() -> None:
     from stable_baselines3.common.env_util import make_vec_env
 
-    with pytest.raises(ValueError, match="got DummyVecEnv; for Stable-Baselines3 there is .*IntrinsicCallback"):
+    with pytest.raises(ValueError, match=r"got DummyVecEnv; for Stable-Baselines3 there is .*IntrinsicCallback"):
         lpm.Intrinsic(make_vec_env("CartPole-v1"), "rnd")  # type: ignore[arg-type]
 
 

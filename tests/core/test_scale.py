@@ -156,7 +156,7 @@ def test_a_tasks_scale_follows_rewards_that_shrink_or_grow() -> None:
 
 
 def test_a_dead_bonus_is_no_bonus() -> None:
-    """What is left when everything is known is not scaled up: 80 segments alive, ten times as many at a hundredth of that."""
+    """What is left when everything is known is not scaled up: 80 segments alive, 800 at a hundredth of that."""
     mixer = RewardMixer(MixerConfig(weight=1.0), ENVS)
     alive = stream(80)
     valid = np.ones(alive.shape, dtype=bool)
