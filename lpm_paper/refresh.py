@@ -42,7 +42,6 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from lpm.experiments.methods import BASELINES
 from lpm.report.analysis import Analysis
 from lpm.report.export import drawings, markdown_scores
 from lpm.report.families import RECOMMENDED, REFERENCES, looks
@@ -51,13 +50,11 @@ from lpm.report.pages import write_pages
 from lpm.report.seed_statistics import Summary
 from lpm.report.text import markdown_table, plus_minus, slug, with_interval
 from lpm.storage.files import write_atomic
-from lpm.suite import two_arms
-from lpm.suite.axes import AXES, counted
-from lpm.suite.card import Card, hundredths, shown
-from lpm.suite.picture import leaderboard_data, leaderboard_png
-from lpm.suite.stored import packaged_references, ranked, read_cards, stability
-from lpm.suite.worlds import LABELS, WORLDS
-from lpm_paper import PAPER
+from lpm.suite import noise_table
+from lpm.suite.scorecard import hundredths
+from lpm.suite.stored import read_scorecards
+from lpm_paper import PAPER, leaderboard
+from lpm_paper.leaderboard import folded
 from lpm_paper.methods import FORMER
 from lpm_paper.report_picture import PICTURE as REPORT
 from lpm_paper.report_picture import shown as ranking_shown
@@ -70,7 +67,6 @@ SB3 = ROOT / "results" / "sb3"
 SB3_FIGURE = ROOT / "docs" / "adapters" / "sb3_mountain_car.png"
 SB3_METRICS = ("cells", "noise", "return")
 BENCHMARKS = ROOT / "results" / "benchmarks"
-CARDS = ROOT / "results" / "suite"
 CARDS_FIGURE = ROOT / "docs" / "images" / "suite.png"
 KINDS = "table|means|headline|spread|number|sb3|stored|verdicts|kills|fuzz|two-arms|suite|bonus|defaults"
 PLACE = re.compile(rf"<!-- ({KINDS}) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
@@ -181,11 +177,6 @@ def sorted_means(analysis: Analysis, metric: str) -> str:
 FOLDED = "Spread over seeds, 95 % intervals, the paper's numbers"
 
 
-def folded(title: str, content: str) -> str:
-    """What opens with a click, on the site and on GitHub."""
-    return f'<details markdown="1"><summary>{title}</summary>\n\n{content}\n</details>\n'
-
-
 def short_table(analyses: Mapping[str, Analysis], show: Show, stem: str, metric: str, *methods: str) -> str:
     """Cells shown in one way: a row a method, a column a condition. Bold: the best, and the recommended one's name."""
     analysis = analysis_of(analyses, stem)
@@ -235,10 +226,10 @@ def bonus_table(analyses: Mapping[str, Analysis], bonus: str) -> str:
     """Cost and score of one bonus: a row a measurement that it was in."""
     from lpm_paper.methods import ALL
 
-    arms = {arm.method: arm for arm in two_arms.summarise(arm_curves("results/noise_table"))}
+    arms = {arm.method: arm for arm in noise_table.summarise(arm_curves("results/noise_table"))}
     if bonus not in arms:
         raise SystemExit(f"results/noise_table has no {bonus!r}; it has {', '.join(arms)}")
-    cards = suite_cards()
+    cards = leaderboard.scorecards()
     own = {place: card for place, card in enumerate(cards, 1) if card["name"] == bonus}
     rows = [["[Suite](../suite.md): total score", f"{hundredths(card['total']['value'])}, place {at} of {len(cards)}"]
             for at, card in own.items()]  # fmt: skip
@@ -272,6 +263,13 @@ SCORES = (
     ("[Overhead](../results/overhead.md): processor time added, %", "overhead-desk", "overhead"),
 )
 """What a bonus's page shows: title, experiment at a scale, metric."""
+
+
+def suite_part(what: str) -> str:
+    """One part of the suite's page."""
+    if what not in leaderboard.PARTS:
+        raise SystemExit(f"suite: expected one of {', '.join(leaderboard.PARTS)}, got {what!r}")
+    return leaderboard.PARTS[what]()
 
 
 def kills_table(report: str) -> str:
@@ -309,17 +307,17 @@ def fuzz_table(report: str) -> str:
     return f"{markdown_table(('', ''), rows)}\n\n{whole}"
 
 
-def arm_curves(folder: str) -> list[two_arms.ArmCurves]:
+def arm_curves(folder: str) -> list[noise_table.RewardCurves]:
     """The per-seed files of `lpm bonuses --noise-table`."""
     files = sorted((ROOT / folder).glob("*/seed_*.json"))
     if not files:
         raise SystemExit(f"no files in {folder}")
-    return [two_arms.ArmCurves(**json.loads(file.read_text(encoding="utf-8"))["curves"]) for file in files]
+    return [noise_table.RewardCurves(**json.loads(file.read_text(encoding="utf-8"))["curves"]) for file in files]
 
 
 def two_arms_table(folder: str) -> str:
     """The bonus of a learnable and of a noisy transition."""
-    return markdown_table(two_arms.HEADER, two_arms.table_rows(two_arms.summarise(arm_curves(folder))))
+    return markdown_table(noise_table.HEADER, noise_table.table_rows(noise_table.summarise(arm_curves(folder))))
 
 
 def cell_of(analyses: Mapping[str, Analysis], show: Show, stem: str, condition: str, metric: str, method: str) -> str:
@@ -490,88 +488,6 @@ def draw_sb3(path: Path) -> None:
     pyplot.close(figure)
 
 
-# ---- the suite's leaderboard, from the cards in results/suite ------------------------------------------------------
-def suite_cards() -> list[Card]:
-    """The card of every bonus that holds, best first."""
-    from lpm_paper.methods import LABELS as NAMES
-
-    cards = ranked(read_cards(CARDS)[0])
-    if not cards:
-        raise SystemExit("no cards in results/suite")
-    return [{**card, "label": NAMES.get(card["name"], card["label"])} for card in cards]
-
-
-def suite_part(what: str) -> str:
-    """One part of the suite's page."""
-    made = {"picture": suite_picture, "leaderboard": leaderboard, "references": suite_references,
-            "ends": suite_ends, "stability": suite_stability}  # fmt: skip
-    if what not in made:
-        raise SystemExit(f"suite: expected one of {', '.join(made)}, got {what!r}")
-    return made[what]()
-
-
-def suite_picture() -> str:
-    """The picture's place in the page."""
-    return f"![Total score of {len(suite_cards())} bonuses with intervals, and what it consists of](images/suite.png)\n"
-
-
-def leaderboard() -> str:
-    """A row a bonus: total, coverage, success, time; folded below: the interval and the other axes."""
-    first, rest = ("clean", "noisy", "task"), ("focus", "unpaid", "first", "steady")
-    short, long = [], []
-    for place, card in enumerate(suite_cards(), 1):
-        value = {axis: hundredths(card["axes"][axis]["value"]) for axis in AXES}
-        name = f"`{card['name'].replace('`', '')}`" + ("†" if card["missing"] else "")
-        total, time = hundredths(card["total"]["value"]), f"{card['cost']:.1f}"
-        row = [f"{place}", name, total, *(value[axis] for axis in first), time]
-        short.append([f"**{cell}**" for cell in row] if card["name"] == RECOMMENDED else row)
-        long.append([name, shown(card["total"]), *(value[axis] for axis in rest), f"{len(card['seeds'])}"])
-    axes = [AXES[axis] for axis in first]
-    table = markdown_table(("", "bonus", "total", *axes, "time, × no bonus"), short)
-    more = markdown_table(("bonus", "total [95 %]", *(AXES[axis] for axis in rest), "seeds"), long)
-    part = [f"`{card['name']}` without {', '.join(card['missing'])}" for card in suite_cards() if card["missing"]]
-    note = f"† not all tasks, so the totals do not compare: {'; '.join(part)}.\n\n" if part else ""
-    return f"{table}\n{note}{folded('Intervals, seeds and the other axes', more)}"
-
-
-def suite_references() -> str:
-    """What random actions and a count of the true cells reach in every condition, and how far apart they are."""
-    references = packaged_references("desk")
-    random, oracle = references["random"], references["oracle"]
-    counts, rows = counted(random, oracle, "desk"), []
-    for cell in random.cells:
-        metric = WORLDS[cell[0]].metric
-        low, high = (float(runs.cells[cell][metric].mean()) for runs in (random, oracle))
-        apart = f"{low / high:.2f}" if high else NOT_RUN
-        label = WORLDS[cell[0]].label
-        row = [label, LABELS[cell[1]], metric, f"{low:.3g}", f"{high:.4g}", apart, "yes" if cell in counts else "no"]
-        rows.append(row)
-    heads = ("task", "noise", "measured", "random actions", "count of true cells", "ratio", "scored")
-    return markdown_table(heads, rows)
-
-
-def suite_ends() -> str:
-    """Both references on fresh seeds, scored like a bonus."""
-    cards = {card["policy"]: card for card in read_cards(CARDS)[0]}
-    axes, rows = ("clean", "noisy", "focus", "task"), []
-    for name, policy, exact in (("random", "uniform", 0), ("oracle", "oracle", 1)):
-        if policy not in cards:
-            raise SystemExit(f"results/suite has no card of policy {policy}")
-        card = cards[policy]
-        numbers = [hundredths(card["axes"][axis]["value"]) for axis in axes]
-        rows.append([BASELINES[name].label, f"{exact}", shown(card["total"]), *numbers, f"{len(card['seeds'])}"])
-    heads = ("", "by construction", "total [95 %]", *(AXES[axis] for axis in axes), "fresh seeds")
-    return markdown_table(heads, rows)
-
-
-def suite_stability() -> str:
-    """How far the order depends on the seeds."""
-    cards = suite_cards()
-    halves = sum(len(card["seeds"]) > 1 for card in cards)
-    found = f"{stability(cards):.2f}"
-    return f"Over {halves} bonuses, Spearman's correlation of the totals between the two halves is {found}.\n"
-
-
 # ---- the picture of the README -----------------------------------------------------------------------------
 def front_data(analysis: Analysis) -> dict[str, list[float]]:
     """Method to mean cells visited without and with the noise action, the best under noise first."""
@@ -646,14 +562,14 @@ def main(words: list[str] | None = None) -> int:
         for warning in pages.warnings:
             print(f"warning: {warning}")
         analyses = {analysis.name: analysis for analysis in pages.analyses}
-        front, cards = analyses["mountain-car-desk"], suite_cards()
+        front, cards = analyses["mountain-car-desk"], leaderboard.scorecards()
         parts: list[tuple[Path, bool, Callable[[], object]]] = [
             (FRONT, drawn_from(FRONT) != front_data(front), lambda: draw_front(front, FRONT)),
             (SB3_FIGURE, drawn_from(SB3_FIGURE) != sb3_curves(), lambda: draw_sb3(SB3_FIGURE)),
             (
                 CARDS_FIGURE,
-                bool(cards) and drawn_from(CARDS_FIGURE) != leaderboard_data(cards),
-                lambda: write_atomic(CARDS_FIGURE, leaderboard_png(cards)),
+                bool(cards) and drawn_from(CARDS_FIGURE) != leaderboard.picture_data(cards),
+                lambda: write_atomic(CARDS_FIGURE, leaderboard.png(cards)),
             ),
         ]
         draw = drawings(pages.analyses)
@@ -675,7 +591,7 @@ def main(words: list[str] | None = None) -> int:
             print(
                 f"{REPORT.relative_to(ROOT)} shows an older ranking: python -m lpm_paper.report_picture takes it anew"
             )
-        for warning in read_cards(CARDS)[1]:
+        for warning in read_scorecards(leaderboard.FOLDER)[1]:
             print(f"warning: {warning}")
     for path in stale:
         print(f"{'out of date' if options.check else 'refreshed'}: {path.relative_to(ROOT)}")

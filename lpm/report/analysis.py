@@ -19,7 +19,7 @@ from lpm.report import seed_statistics as statistics
 from lpm.report.families import REFERENCES, in_order
 from lpm.report.power import LEVEL, POWER, seeds_to_agree, seeds_to_decide
 from lpm.report.seed_statistics import Comparison, Estimate, Floats, Interval, Summary
-from lpm.report.text import count_of, signed_span, slug
+from lpm.report.text import count_of, decimals, number, signed_span, slug
 
 Verdict = Literal["reproduced", "not reproduced", "undecided", "not compared", "no number"]
 ClaimVerdict = Literal["holds", "contradicted", "undecided", "not run"]
@@ -29,24 +29,6 @@ WIDEST = 0.25
 POINTS = 120
 """A curve keeps at most this many points."""
 THRESHOLDS = np.linspace(0.0, 1.0, 51)
-
-VERDICT_RULE = (
-    "A number is reproduced when the 95 % interval of the difference of the two means (Welch: our spread over seeds "
-    "and, where the paper gives one, the paper's) contains zero, and its half-width is at most a quarter of the "
-    "paper's number. It is not reproduced when the interval leaves zero out. It is undecided when the interval is "
-    "wider than that, with one seed, or at the smoke scale. Welch's interval is used, not the bootstrap interval of "
-    "our mean, because the paper's mean has an error of its own and because a bootstrap over five seeds is too "
-    "narrow: it holds the true mean in about 84 of 100 cases, not in 95."
-)
-CLAIM_RULE = (
-    "A claim “A beats B” is tested with a one-sided permutation test over seeds; p is corrected for all claims of the "
-    "experiment together (Holm). It holds when the corrected p is at most 0.05, is contradicted when the opposite "
-    "claim would hold, and is undecided otherwise. Runs are paired by seed. Where so few pairs could not reach 0.05 "
-    "after the correction, whatever their values, all runs of both methods are dealt anew instead (unpaired); this "
-    "choice depends on the number of seeds and claims only, not on the scores. How many seeds would decide what is "
-    "undecided is computed from the observed difference and spread (two samples, one-sided, 80 % power, normal "
-    "approximation)."
-)
 
 
 @dataclass(frozen=True)
@@ -126,6 +108,15 @@ class ScoreTable:
     best: Mapping[str, float]
     """Condition to the best mean, of references only if there is nothing else; empty if none is better than another."""
 
+    @property
+    def with_paper(self) -> set[str]:
+        """Conditions for which the paper has a number."""
+        return {condition for (condition, _), cell in self.cells.items() if cell.score.paper}
+
+    def column(self, condition: str) -> list[Cell]:
+        """The cells of a condition, in the order of the methods."""
+        return [self.cells[condition, m] for m in self.methods if (condition, m) in self.cells]
+
     def is_best(self, condition: str, cell: Cell) -> bool:
         """Whether it has the best mean of its condition; never a reference, nor where nobody is worse."""
         rivals = {m: own.summary.mean for (c, m), own in self.cells.items() if c == condition and m not in REFERENCES}
@@ -189,6 +180,30 @@ class Analysis:
                 [mean for method, mean in means.items() if method not in REFERENCES] or means.values()
             )
         return ScoreTable(methods, conditions, cells, best)
+
+    @property
+    def drawn(self) -> list[str]:
+        """Methods with a curve or a map of visits."""
+        seen = {drawn.method for drawn in (*self.bands, *self.evidence.heatmaps)}
+        return [method for method in self.methods if method in seen]
+
+    @property
+    def flat(self) -> bool:
+        """Whether `panels` leaves out a condition."""
+        shown = {metric: self.panels(metric) for metric in self.metrics("curves")}
+        return any(band.condition not in shown[band.metric] for band in self.bands)
+
+    @property
+    def best(self) -> str:
+        """The best method of every condition by the first metric, in words; empty if none is better than another."""
+        metric, label = next(iter(self.metrics("scores").items()), ("", ""))
+        table, found = self.table(metric), []
+        for condition, name in table.conditions.items():
+            best = [table.methods[c.score.method] for c in table.column(condition) if table.is_best(condition, c)]
+            if best:
+                shown = number(table.best[condition], decimals(None, table.best[condition]))
+                found.append(f"{name}: {' and '.join(best)} ({shown})" if name else f"{' and '.join(best)} ({shown})")
+        return f"Best in {label}: {'; '.join(found)}." if found else ""
 
     @property
     def name(self) -> str:
