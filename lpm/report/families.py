@@ -63,7 +63,7 @@ def declared() -> dict[str, str]:
     found = {"random": "floor", "oracle": "floor"}
     for file in files:
         for names, family in _CLASS.findall(file.read_text(encoding="utf-8") if file.is_file() else ""):
-            found |= dict.fromkeys(X, family)
+            found |= dict.fromkeys(re.findall(r'register\("(\w+)"', names), family)
     first = (RECOMMENDED, PAPER, "none")
     return dict(sorted(found.items(), key=lambda item: (item[0] not in first, item[0])))
 
