@@ -12,13 +12,14 @@ from lpm.agents.collect import Envs
 from lpm.agents.policy import NetworkConfig
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import MixerConfig
+from lpm.core.settings import Count
 
 
 @dataclass(frozen=True)
 class A2CConfig(AgentConfig):
     """Settings of A2C. The defaults suit small environments; "paper-maze" and "release-maze" hold the LPM paper's."""
 
-    rollout_steps: int = 16
+    rollout_steps: Count = 16
     """Steps per environment between two updates. Paper (MiniWorld): 64."""
     learning_rate: float = 2e-3
     """Of RMSprop. Paper (MiniWorld): 0.01."""

@@ -24,7 +24,7 @@ from lpm.core.group import RowIndex, current_group
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
 from lpm.core.monitor import BonusMonitor
 from lpm.core.registry import resolve_device
-from lpm.core.settings import Schedule, expect, expect_at_least, expect_schedule, scheduled
+from lpm.core.settings import Count, Schedule, Settings, expect_schedule, scheduled
 from lpm.core.spaces import Spaces
 from lpm.nn.inputs import in_chunks
 from lpm.storage.state_tree import check_generator, check_like, check_optimizer
@@ -36,12 +36,12 @@ policy that learns from counts of the environment's own cells instead of a bonus
 
 
 @dataclass(frozen=True)
-class AgentConfig:
+class AgentConfig(Settings):
     """Settings that every learner has."""
 
-    num_envs: int = 8
+    num_envs: Count = 8
     """Parallel environments. Paper: 64 (Atari), 1 (MiniWorld)."""
-    rollout_steps: int = 128
+    rollout_steps: Count = 128
     """Steps per environment between two updates. Paper: 128 (Atari), 64 (MiniWorld)."""
     learning_rate: float = 1e-3
     """Of the optimiser. Paper: 1e-4 (Atari), 0.01 (MiniWorld)."""
@@ -77,8 +77,7 @@ class AgentConfig:
     """The networks."""
 
     def __post_init__(self) -> None:
-        expect_at_least(self, 1, "num_envs", "rollout_steps")
-        expect(self, "value_heads", self.value_heads in (1, 2), "1 or 2")
+        super().__post_init__()
         expect_schedule(self, "learning_rate_schedule", "learning_rate", "final_learning_rate")
         expect_schedule(self, "entropy_schedule", "entropy", "final_entropy")
 

@@ -16,7 +16,7 @@ from lpm.agents.policy import NetworkConfig
 from lpm.agents.shards import minibatches
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import MixerConfig
-from lpm.core.settings import expect, expect_at_least
+from lpm.core.settings import Count, expect
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class PPOConfig(AgentConfig):
 
     entropy: float = 0.01
     """Weight of the entropy bonus. Paper (Atari): 0.001."""
-    epochs: int = 10
+    epochs: Count = 10
     """Passes over each block. Paper (Atari): 3."""
-    minibatches: int = 4
+    minibatches: Count = 4
     """Gradient steps per pass. Paper (Atari): 8."""
     adam_eps: float = 1e-5
     """ε of Adam."""
@@ -46,7 +46,6 @@ class PPOConfig(AgentConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect_at_least(self, 1, "epochs", "minibatches")
         rows = self.num_envs * self.rollout_steps
         expect(self, "minibatches", self.minibatches <= rows, f"at most num_envs * rollout_steps = {rows}")
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from lpm.bonuses._keys import KeyConfig
+from lpm.core import settings
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least
+from lpm.core.settings import Bound
 from lpm.core.transitions import Transitions
 from lpm.nn.hashing import CountSketch, block_keys, episode_counts
 from lpm.nn.memory import EpisodicMemory
@@ -21,15 +23,10 @@ from lpm.nn.seeding import seeded
 class CountConfig(KeyConfig):
     """Settings of the count bonus."""
 
-    table_bits: int = 18
+    table_bits: Annotated[int, Bound("1 to 30", lambda bits: 1 <= bits <= 30)] = 18
     """log2 of the cells in each table of the sketch. 18: 4 MiB in all; 1 % of counts too large at 10^5 states."""
-    table_depth: int = 4
+    table_depth: settings.Count = 4
     """Tables of the sketch; a count is wrong only if a state shares its cell in all of them."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect(self, "table_bits", 1 <= self.table_bits <= 30, "1 to 30")
-        expect_at_least(self, 1, "table_depth")
 
 
 @register("count")
@@ -73,12 +70,8 @@ class Count(IntrinsicReward):
 class EpisodicCountConfig(KeyConfig):
     """Settings of the episodic count bonus."""
 
-    memory_size: int = 4096
+    memory_size: settings.Count = 4096
     """Steps of an episode that each environment remembers, as one key each; the oldest are forgotten first."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_at_least(self, 1, "memory_size")
 
 
 @register("episodic_count")

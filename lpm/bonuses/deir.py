@@ -16,9 +16,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from lpm.bonuses._learner import Learner
+from lpm.bonuses._learner import FitConfig, Learner
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice
+from lpm.core.settings import Count, NonNegative
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import RingBuffer
@@ -52,10 +52,10 @@ def discriminator_loss(true: Tensor, false: Tensor, differ: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class DEIRConfig:
+class DEIRConfig(FitConfig):
     """Settings of DEIR. "Code" is swan-utokyo/deir, with its defaults for MiniGrid."""
 
-    features: int = 128
+    features: Count = 128
     """Width of the embeddings of observations and of trajectories (code: 128; ProcGen 64)."""
     encoder_hidden: tuple[int, ...] = (256,)
     """Hidden layers of the encoder of vectors. Images have the convolutions of the other methods."""
@@ -66,23 +66,17 @@ class DEIRConfig:
     normalise: Literal["auto", "none", "standard"] = "auto"
     """Standardise observations by running statistics, clipped at ±5; rewards are 0 until there are any. "auto": vectors
     yes, images no. Code: images only, no."""
-    memory_size: int = MEMORY_STEPS
+    memory_size: Count = MEMORY_STEPS
     """Steps of an episode that each environment remembers; the oldest are forgotten first. Code: the whole episode."""
-    queue_size: int | None = None
+    queue_size: Count | None = None
     """Observations that false successors are drawn from; those with at least the mean reward enter (code: 100,000).
     None: 64 rollouts, at most 100,000 or what 64 MiB hold."""
-    lr: float = 3e-4
+    lr: NonNegative = 3e-4
     """Adam learning rate (code: 3e-4; ProcGen 1e-4)."""
-    epochs: int = 4
+    epochs: Count = 4
     """Passes over the transitions of a rollout per update (code: 4; ProcGen 3)."""
-    batch_size: int = 512
+    batch_size: Count = 512
     """Minibatch of true successors; as many false ones are added (code: 512)."""
-
-    def __post_init__(self) -> None:
-        expect_choice(self, "normalise", "auto", "none", "standard")
-        expect_at_least(self, 1, "features", "memory_size", "epochs", "batch_size")
-        expect(self, "queue_size", self.queue_size is None or self.queue_size >= 1, "at least 1, or None")
-        expect_at_least(self, 0, "lr")
 
 
 class Discriminator(nn.Module):

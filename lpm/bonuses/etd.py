@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import Learner
+from lpm.bonuses._learner import FitConfig, Learner
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice
+from lpm.core.settings import Bound, Count, Fraction, NonNegative
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
@@ -29,12 +29,12 @@ MEMORY_STEPS = 1024
 
 
 @dataclass(frozen=True)
-class ETDConfig:
+class ETDConfig(FitConfig):
     """Settings of ETD. "Code" is the authors' published code."""
 
-    features: int = 256
+    features: Count = 256
     """Width of the encoder's output (code: 64 for MiniGrid, 256 for pixels)."""
-    embedding: int = 64
+    embedding: Annotated[int, Bound("even and at least 2", lambda width: width >= 2 and width % 2 == 0)] = 64
     """Width of the embedding that distances are taken of; half of it for each part of the MRN (code: 64)."""
     hidden: tuple[int, ...] = (256,)
     """Hidden layers of the vector encoder, the embedding head and the potential (code: 256)."""
@@ -42,31 +42,22 @@ class ETDConfig:
     """Normalise the encoder's output (code: class default no, scripts yes)."""
     normalise: Literal["auto", "none", "standard"] = "auto"
     """Standardise observations by running statistics, clipped at ±5. "auto": vectors yes, images no. Code: no."""
-    discount: float = 0.99
+    discount: Fraction = 0.99
     """γ of the geometric law of the steps between a state and its positive (code: 0.99)."""
-    logsumexp_weight: float = 0.0
+    logsumexp_weight: NonNegative = 0.0
     """Weight of the squared log-sum-exp of the energies in the loss (code: class default 0.1, scripts 0)."""
-    lr: float = 3e-4
+    lr: NonNegative = 3e-4
     """Adam learning rate (code: 3e-4 or 1e-4)."""
-    batch_size: int = 512
+    batch_size: Count = 512
     """Pairs in a minibatch; the other members are the negatives (code: 512)."""
-    epochs: int = 4
+    epochs: Count = 4
     """Passes over the rollout per update (code: 4)."""
     memory: Literal["observations", "embeddings"] = "observations"
     """What the memory keeps between updates. Observations are embedded again after each update, which is exact;
     embeddings take less space and go stale. Code: features of the encoder, which go stale in part."""
-    memory_size: int | None = None
+    memory_size: Count | None = None
     """Steps of an episode that each environment remembers; the oldest are forgotten first. None: 1,024, or as many
     observations as 128 MiB hold (16 environments of 4×84×84 uint8: 297). Code: the whole episode."""
-
-    def __post_init__(self) -> None:
-        expect_at_least(self, 1, "features", "batch_size", "epochs")
-        expect(self, "embedding", self.embedding >= 2 and self.embedding % 2 == 0, "an even number of at least 2")
-        expect_choice(self, "normalise", "auto", "none", "standard")
-        expect_choice(self, "memory", "observations", "embeddings")
-        expect(self, "discount", 0 < self.discount < 1, "a number between 0 and 1, both excluded")
-        expect_at_least(self, 0, "lr", "logsumexp_weight")
-        expect(self, "memory_size", self.memory_size is None or self.memory_size >= 1, "at least 1, or None")
 
 
 @register("etd")

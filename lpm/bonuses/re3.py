@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice
+from lpm.core.settings import Count, Settings
 from lpm.core.transitions import Transitions
 from lpm.nn.inputs import ObservationInput, in_chunks
 from lpm.nn.memory import StepMemory, exact_squares
@@ -22,28 +22,23 @@ PAIRS = 2**21
 
 
 @dataclass(frozen=True)
-class RE3Config:
+class RE3Config(Settings):
     """Settings of RE3."""
 
-    features: int = 64
+    features: Count = 64
     """Width of the random features (paper: 64 for MiniGrid, 50 for DeepMind Control)."""
-    neighbours: int = 3
+    neighbours: Count = 3
     """k: the distance to the k-th nearest neighbour is the reward (paper: 3)."""
     hidden: tuple[int, ...] = (128, 128)
     """Hidden layers of the random encoder for vectors. Images have the convolutions of the other methods."""
-    memory_size: int | None = None
+    memory_size: Count | None = None
     """States among which neighbours are looked for, the latest ones, over all environments. None: one rollout, as
     many as the paper's on-policy batch holds; the paper's off-policy agents search the whole replay buffer."""
     normalise: Literal["auto", "none", "standard"] = "auto"
     """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
     Rewards are 0 and nothing is remembered until the statistics exist. Paper: none stated."""
-    warmup: int = 1
+    warmup: Count = 1
     """Transitions to observe before the statistics freeze."""
-
-    def __post_init__(self) -> None:
-        expect_at_least(self, 1, "features", "neighbours", "warmup")
-        expect_choice(self, "normalise", "auto", "none", "standard")
-        expect(self, "memory_size", self.memory_size is None or self.memory_size >= 1, "at least 1, or None")
 
 
 @register("re3")

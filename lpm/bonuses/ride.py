@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from lpm.bonuses._keys import KeyConfig
-from lpm.bonuses._learner import Learner
+from lpm.bonuses._learner import Learner, LearnerConfig
 from lpm.core.registry import register
-from lpm.core.settings import expect_at_least, expect_choice
+from lpm.core.settings import Count, NonNegative
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.hashing import episode_counts
@@ -22,38 +21,21 @@ from lpm.nn.stacked import StackedForward
 
 
 @dataclass(frozen=True)
-class RIDEConfig(KeyConfig):
-    """Settings of RIDE. "Code" is facebookresearch/impact-driven-exploration."""
+class RIDEConfig(LearnerConfig, KeyConfig):
+    """Settings of RIDE. "Code" is facebookresearch/impact-driven-exploration: RMSprop, once, on IMPALA batches."""
 
-    features: int = 128
+    features: Count = 128
     """Width of φ (code: 128 in MiniGrid)."""
-    forward_weight: float = 10.0
+    forward_weight: NonNegative = 10.0
     """Weight of the forward loss (code: 10)."""
-    inverse_weight: float = 0.1
+    inverse_weight: NonNegative = 0.1
     """Weight of the inverse loss (code: 0.1)."""
     hidden: tuple[int, ...] = (256, 256)
     """Hidden layers of φ for vectors. Images have the convolutions of the other methods."""
     model_hidden: tuple[int, ...] = (256,)
     """Hidden layers of the forward and the inverse model (code: (256,))."""
-    memory_size: int = 4096
+    memory_size: Count = 4096
     """Steps of an episode that each environment remembers, as one key each; the oldest are forgotten first."""
-    normalise: Literal["auto", "none", "standard"] = "auto"
-    """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
-    Rewards are 0 until the statistics exist. Code: no."""
-    warmup: int = 1
-    """Transitions to observe before the statistics freeze."""
-    lr: float = 1e-4
-    """Adam learning rate (code: RMSprop, 1e-4)."""
-    epochs: int = 3
-    """Passes over the transitions of a rollout per update. Code: one, on IMPALA batches."""
-    batch_size: int = 256
-    """Minibatch."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_at_least(self, 1, "features", "memory_size", "warmup", "epochs", "batch_size")
-        expect_at_least(self, 0, "forward_weight", "inverse_weight", "lr")
-        expect_choice(self, "normalise", "auto", "none", "standard")
 
 
 @register("ride")
