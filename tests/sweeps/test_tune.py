@@ -209,7 +209,7 @@ def test_the_weight_is_searched_in_an_environment_of_ones_own(
         (path,) = (out / row["folder"]).rglob("seed_0.json")
         config = json.loads(path.read_text())["settings"]["config"]
         assert str(config["mixer"]["weight"]) == row["mixer.weight"]
-        assert str(config["bonus"]["lr"]) == row["lr"]
+        assert str(json.loads(path.read_text())["settings"]["fields"]["lr"]) == row["lr"]
     assert tomllib.loads((out / "best.toml").read_text())["fields"]["mixer.weight"] in (0.1, 2.0)
     with pytest.raises(ValueError, match=r"holds another search .*steps"):
         run([*words, "--metric", "cells", "--steps", "2200"])
