@@ -6,7 +6,7 @@ discrete. On MountainCar three seeds cannot tell the parts apart.
 
 from __future__ import annotations
 
-from lpm.suite.worlds import ROOMS, ROOMS_AGENT
+from lpm.suite.environments import ROOMS, ROOMS_AGENT
 
 from lpm.experiments.experiment import Method
 from lpm.experiments.training import Condition, Scale, TrainingExperiment

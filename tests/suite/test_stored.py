@@ -158,8 +158,6 @@ def test_ranks_that_do_not_depend_on_the_seeds_are_stable(
     plain = load_tool("suite_cards").baselines({"random": whole(RANDOM), "oracle": whole(ORACLE)}, [])["scales"]
     monkeypatch.setattr(stored, "packaged", lambda: plain)
     assert stability([with_cells(level, level + 1) for level in (20, 30, 40, 50)]) == pytest.approx(1.0)
-    plain = load_tool("suite_cards").baselines({"random": whole(RANDOM), "oracle": whole(ORACLE)}, [])["scales"]
-    monkeypatch.setattr(stored, "packaged", lambda: plain)
     assert stability([with_cells(level, 80 - level) for level in (20, 30, 45, 50)]) == pytest.approx(-1.0)
     assert np.isnan(stability([card, card]))
 
