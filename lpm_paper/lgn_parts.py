@@ -6,10 +6,9 @@ discrete. On MountainCar three seeds cannot tell the parts apart.
 
 from __future__ import annotations
 
-from lpm.suite.environments import ROOMS, ROOMS_AGENT
-
 from lpm.experiments.experiment import Method
 from lpm.experiments.training import Condition, Scale, TrainingExperiment
+from lpm.suite.environments import ROOMS, ROOMS_AGENT
 from lpm_paper.maze import score
 from lpm_paper.methods import ADDED
 
