@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import torch
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from lpm.agents import A2C, PPO, A2CConfig, Agent, PPOConfig
+from lpm.agents import A2C, PPO, Agent, PPOConfig
 from lpm.agents.collect import Envs
 from lpm.core.group import current_group
 from lpm.core.registry import make, resolve_device
@@ -45,27 +44,14 @@ def build(config: RunConfig) -> Agent:
         device = f"cuda:{torch.cuda.current_device()}"
     bonus_seed = int(np.random.SeedSequence([config.seed, 1]).generate_state(1)[0])
     fields = {
-        item.name: getattr(config.bonus_settings, item.name) for item in dataclasses.fields(config.bonus_settings)
+        field.name: getattr(config.bonus_settings, field.name) for field in dataclasses.fields(config.bonus_settings)
     }
-    bonus = make(
-        config.bonus,
-        Spaces.of(envs),
-        num_envs=here,
-        rollout_steps=learner.rollout_steps,
-        seed=bonus_seed,
-        device=device,
-        **fields,
-    )
-    common: dict[str, Any] = {
-        "total_steps": config.steps,
-        "seed": config.seed,
-        "device": device,
-        "policy": config.policy,
-    }
-    if isinstance(learner, PPOConfig):
-        return PPO(envs, bonus, learner, config.mixer, **common)
-    assert isinstance(learner, A2CConfig)
-    return A2C(envs, bonus, learner, config.mixer, **common)
+    sizes: dict[str, Any] = {"num_envs": here, "rollout_steps": learner.rollout_steps}
+    bonus = make(config.bonus, Spaces.of(envs), **sizes, seed=bonus_seed, device=device, **fields)
+    algorithm: Any = PPO if isinstance(learner, PPOConfig) else A2C
+    common = {"total_steps": config.steps, "seed": config.seed, "device": device, "policy": config.policy}
+    agent: Agent = algorithm(envs, bonus, learner, config.mixer, **common)
+    return agent
 
 
 def shard(num_envs: int, processes: int) -> int:
