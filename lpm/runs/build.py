@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -43,11 +44,10 @@ def build(config: RunConfig) -> Agent:
     if device == "cuda" and not group.is_single:
         device = f"cuda:{torch.cuda.current_device()}"
     bonus_seed = int(np.random.SeedSequence([config.seed, 1]).generate_state(1)[0])
-    fields = {
-        field.name: getattr(config.bonus_settings, field.name) for field in dataclasses.fields(config.bonus_settings)
-    }
+    settings = config.bonus_settings
+    given = {field.name: getattr(settings, field.name) for field in fields(settings)}
     sizes: dict[str, Any] = {"num_envs": here, "rollout_steps": learner.rollout_steps}
-    bonus = make(config.bonus, Spaces.of(envs), **sizes, seed=bonus_seed, device=device, **fields)
+    bonus = make(config.bonus, Spaces.of(envs), **sizes, seed=bonus_seed, device=device, **given)
     algorithm: Any = PPO if isinstance(learner, PPOConfig) else A2C
     common = {"total_steps": config.steps, "seed": config.seed, "device": device, "policy": config.policy}
     agent: Agent = algorithm(envs, bonus, learner, config.mixer, **common)
