@@ -153,7 +153,7 @@ def other_states() -> dict[str, tuple[dict[str, Any], str]]:
         "no extra state": (changed(_extra_state=None), "_extra_state: names, got None"),
         "an optimiser": (
             changed(_extra_state={**extra, "optimizers": {"body": {}}}),
-            "optimisers: the same names, .* body",
+            "the same names, .* body",
         ),
         "an optimiser without state": (
             changed(_extra_state={**extra, "optimizers": {n: {} for n in extra["optimizers"]}}),
@@ -162,7 +162,7 @@ def other_states() -> dict[str, tuple[dict[str, Any], str]]:
         "no optimisers": (changed(_extra_state={**extra, "optimizers": None}), "optimisers: names, got None"),
         "names of several types": (
             changed(_extra_state={**extra, "optimizers": {1: {}, "a": {}}}),
-            "optimisers: the same names, .* 1, a",
+            "names, .* 1, a",
         ),
         "parameter groups": (optimiser({"params": [0]}), another),
         "groups of another type": (optimiser(param_groups=[3]), another),
