@@ -17,18 +17,18 @@ from lpm.agents.collect import Block, Collector, Envs
 from lpm.agents.gae import gae
 from lpm.agents.oracle import CellCounts
 from lpm.agents.policy import ActorCritic, NetworkConfig
-from lpm.agents.shards import part_of_rows, whole_rows
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.errors import NonFiniteError, finite
-from lpm.core.group import RowIndex, current_group
+from lpm.core.group import RowIndex, current_group, part_of_rows, whole_rows
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
 from lpm.core.monitor import BonusMonitor
 from lpm.core.registry import resolve_device
-from lpm.core.settings import Count, Schedule, Settings, expect_schedule, scheduled
+from lpm.core.settings import Count, Settings, expect
 from lpm.core.spaces import Spaces
 from lpm.nn.inputs import in_chunks
 from lpm.storage.state_tree import check_generator, check_like, check_optimizer
 
+Schedule = Literal["constant", "linear", "exponential", "cosine"]
 PolicyKind = Literal["learnt", "uniform", "oracle"]
 POLICIES = get_args(PolicyKind)
 """A policy that learns; and the two references for coverage: uniformly random actions that nothing learns from, and a
@@ -474,3 +474,26 @@ def explained_variance(batch: LearnBatch) -> float:
     residual = (batch.returns - batch.values).var(0, correction=0)
     share = torch.where(variance > 1e-12, 1 - residual / variance.clamp_min(1e-12), torch.zeros_like(variance))
     return float(share.mean())
+
+
+def expect_schedule(config: Any, name: str, start: str, end: str) -> None:
+    """Refuse a schedule that cannot lead from the field `start` to the field `end`."""
+    if getattr(config, name) == "exponential":  # it multiplies: from 0 it never leaves, to 0 it is there at once
+        for value in (start, end):
+            expect(config, value, getattr(config, value) > 0, f"a number above 0 with {name}='exponential'")
+
+
+def scheduled(schedule: Schedule, start: float, end: float, progress: float) -> float:
+    """A value on its way from `start` to `end`, at a `progress` between 0 and 1.
+
+    >>> [scheduled("linear", 1.0, 0.0, p) for p in (0.0, 0.25, 1.0)]
+    [1.0, 0.75, 0.0]
+    """
+    progress = min(max(progress, 0.0), 1.0)
+    if schedule == "constant":
+        return start
+    if schedule == "exponential":
+        return start * math.pow(end / start, progress)
+    if schedule == "cosine":
+        progress = 0.5 - 0.5 * math.cos(math.pi * progress)
+    return start + (end - start) * progress

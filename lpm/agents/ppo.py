@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lpm.agents.agent import Agent, AgentConfig, LearnBatch
 from lpm.agents.policy import NetworkConfig
-from lpm.agents.shards import minibatches
+from lpm.core.group import RowIndex
 from lpm.core.settings import Count, expect
 
 
@@ -155,3 +155,16 @@ class PPO(Agent):
             kl = (ratio - 1 - log_ratio).mean()
             clipped = ((ratio - 1).abs() > c.clip).float().mean()
         return policy_loss, 0.5 * error.mean(0).sum(), entropy.mean(), kl, clipped
+
+
+def minibatches(order: Tensor, size: int, place: RowIndex | None) -> tuple[Tensor, list[int] | int, list[int] | None]:
+    """Of a shuffled `order` of all rows, cut into minibatches of `size`: this process's rows, how many each has, and
+    by how many each counts. A minibatch of which it has none is given its first row, which counts 0."""
+    if place is None:
+        return order, size, None
+    table = torch.full((place.total,), -1, device=order.device)
+    table[place.index] = torch.arange(len(place.index), device=order.device)
+    parts = [part[part >= 0] for part in torch.split(table[order], size)]
+    weights = [len(part) for part in parts]
+    parts = [part if len(part) else part.new_zeros(1) for part in parts]
+    return torch.cat(parts), [len(part) for part in parts], weights

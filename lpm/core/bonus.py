@@ -5,17 +5,42 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from lpm.core.group import Sharded, current_group
 from lpm.core.spaces import Spaces
-from lpm.core.torch_state import default_torch_state
 from lpm.core.transitions import Transitions
 from lpm.storage.state_tree import StateError, check_generator, check_like, check_optimizer, require
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def default_torch_state(function: Callable[P, R]) -> Callable[P, R]:
+    """The function in torch's initial state, whatever the caller's default dtype, device and inference mode are.
+
+    While it runs, torch's default dtype is float32 for all threads.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        dtype = torch.get_default_dtype()
+        with torch.inference_mode(False):
+            if dtype == torch.float32 and torch.get_default_device().type == "cpu":
+                return function(*args, **kwargs)
+            torch.set_default_dtype(torch.float32)
+            try:
+                with torch.device("cpu"):
+                    return function(*args, **kwargs)
+            finally:
+                torch.set_default_dtype(dtype)
+
+    return call
 
 
 class IntrinsicReward(nn.Module):

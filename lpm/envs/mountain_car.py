@@ -21,8 +21,8 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from lpm.envs.compiled import compiled
 from lpm.envs.drawing import blank, disc, line, rectangle
+from lpm.envs.numba_helpers import compiled
 from lpm.envs.rng import GOLDEN, TO_UNIT, mix64
 from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv
 

@@ -15,7 +15,7 @@ from lpm.agents.collect import Envs
 from lpm.core.group import current_group
 from lpm.core.registry import make, resolve_device
 from lpm.core.spaces import Spaces
-from lpm.envs.outside import find_spec, make_readable
+from lpm.envs.third_party import find_spec, make_readable
 from lpm.runs.config import RunConfig
 from lpm.utils.suggest import suggest
 

@@ -15,9 +15,18 @@ from distributed_worker import CASES, FEWER, finished
 from torch import distributed as dist
 
 from lpm.agents import NonFiniteError
-from lpm.agents.shards import minibatches, part_of_rows, whole_rows
+from lpm.agents.ppo import minibatches
 from lpm.cli import main
-from lpm.core.group import NO_ANSWER, SINGLE_PROCESS, ProcessGroup, RowIndex, WorkerLost, using
+from lpm.core.group import (
+    NO_ANSWER,
+    SINGLE_PROCESS,
+    ProcessGroup,
+    RowIndex,
+    WorkerLost,
+    part_of_rows,
+    using,
+    whole_rows,
+)
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
 from lpm.nn.buffers import RingBuffer
