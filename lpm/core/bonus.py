@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
@@ -205,18 +206,19 @@ class IntrinsicReward(nn.Module):
     @default_torch_state
     def check_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Raise what `load_state_dict` would, and load nothing: for those with other parts to load beside the bonus."""
-        own, given, sizes = self.state_dict(), state, None
+        own, given = self.state_dict(), state
         try:
             require(isinstance(given, Mapping), "a state_dict", type(given).__name__)
             if not strict:
                 own, given = ({name: side[name] for name in own if name in given} for side in (own, given))
             example = {name: {} if name == "_extra_state" else value for name, value in own.items()}
             check_like(example, given)
-            sizes = given.get("_extra_state", {}).get("sizes")
             for name in example:
                 self._check_counts(name, given[name])
             self._check_extra(own.get("_extra_state", {}), given.get("_extra_state", {}))
         except StateError as problem:
+            extra = given.get("_extra_state") if isinstance(given, Mapping) else None
+            sizes = extra.get("sizes") if isinstance(extra, dict) else None
             there = "" if sizes in (None, self._sizes) else f"; it has {sizes!r:.200}, and this bonus {self._sizes}"
             raise ValueError(
                 f"{type(self).__name__} cannot take this state: {problem}{there}; it was written by another bonus, "
@@ -239,6 +241,20 @@ class IntrinsicReward(nn.Module):
                 check_optimizer(self._optimizers[name], given["optimizers"][name], f"optimiser {name!r}")
         if "generator" in own:
             check_generator(given.get("generator"))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """As bytes: another process gets a bonus of its own, not one that shares memory with this one."""
+        stream = io.BytesIO()
+        torch.save(self.__dict__, stream)
+        return {"bonus": stream.getvalue()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(torch.load(io.BytesIO(state["bonus"]), weights_only=False))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        copied = memo[id(self)] = type(self).__new__(type(self))
+        copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return copied
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         def moved(tensor: Tensor) -> Tensor:

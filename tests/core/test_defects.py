@@ -377,7 +377,7 @@ def test_a_count_is_a_count_whatever_its_name() -> None:
     bonus = lpm.make("lpm_anchored", DEFAULT_SPACES["vector/discrete"], num_envs=2, rollout_steps=4)
     state = copy.deepcopy(bonus.state_dict())
     state["error_model.rows"].fill_(-1)
-    with pytest.raises(ValueError, match=r"'error_model.rows' from -1 to -1 instead of counts"):
+    with pytest.raises(ValueError, match=r"error_model.rows: counts, got numbers from -1 to -1"):
         bonus.load_state_dict(state)
 
 
@@ -387,7 +387,7 @@ def test_a_state_with_a_count_below_nothing_is_refused() -> None:
     state = copy.deepcopy(bonus.state_dict())
     for wrong in (-1, 2**60):
         state["memory.count"].fill_(wrong)
-        with pytest.raises(ValueError, match=r"memory\.count' from .* instead of counts"):
+        with pytest.raises(ValueError, match=r"memory\.count: counts, got numbers from"):
             bonus.load_state_dict(state)
     state["memory.count"] = torch.zeros(2)
     with pytest.raises(ValueError, match=r"memory\.count' of torch.float32 instead of torch.int64"):
