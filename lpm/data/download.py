@@ -23,7 +23,7 @@ class DataError(ValueError):
 MAX_BYTES = 64 * 1024 * 1024
 
 
-def _read_content(path: Path) -> bytes:
+def read_content(path: Path) -> bytes:
     """Content of a file, unpacked when the name ends in .gz."""
     size = path.stat().st_size
     if size > MAX_BYTES:
@@ -43,7 +43,7 @@ def _read_content(path: Path) -> bytes:
 
 def read_verified(path: Path, expected: str) -> bytes:
     """Content of a file (unpacked) whose SHA-256 must be ``expected``."""
-    content = _read_content(path)
+    content = read_content(path)
     found = hashlib.sha256(content).hexdigest()
     if found != expected:
         raise DataError(
