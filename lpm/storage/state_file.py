@@ -150,7 +150,7 @@ def parse(content: bytes, kind: str, where: str) -> Stored:
     except StateError as problem:
         raise StateError(f"{where}: {problem}") from None
     except (SafetensorError, KeyError, ValueError, OverflowError, RuntimeError, MemoryError, RecursionError) as problem:
-        raise StateError(f"{where}: its tensors cannot be read: {str(problem)[:200]}") from None
+        raise StateError(f"{where}: expected tensors that can be read: {str(problem)[:200]}") from None
     return Stored(state, manifest["versions"], _sha256(header))
 
 
