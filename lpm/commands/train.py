@@ -20,7 +20,7 @@ from lpm.commands.bonuses import field_docs
 from lpm.commands.terminal import INTERRUPTED, terminal
 from lpm.core.group import ProcessGroup, WorkerLost
 from lpm.core.registry import configure
-from lpm.envs.outside import reading_note
+from lpm.envs.third_party import reading_note
 from lpm.runs.checkpoint import CheckpointError
 from lpm.runs.config import PRESETS, RunConfig
 from lpm.runs.distributed import TIMEOUT_SECONDS, expect_same, joined
