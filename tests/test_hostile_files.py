@@ -27,8 +27,8 @@ import lpm.envs
 from lpm.adapters.gymnasium import IntrinsicVectorReward
 from lpm.agents import PPOConfig
 from lpm.cli import main
+from lpm.data import DataError
 from lpm.data.download import read_content
-from lpm.data.images import DataError
 from lpm.envs.noise_sources import folder_images
 from lpm.runs import CheckpointError, RunConfig, TrainOptions, train
 from lpm.runs.checkpoint import checkpoints, load_checkpoint, save_checkpoint
@@ -162,7 +162,7 @@ def _sparse(path: Path) -> Path:
     entries, manifest, _ = taken_apart(path.read_bytes())
     size = 2**43
     name = next(iter(entries))
-    manifest["tensors"], manifest["tree"] = {name: "0" * 64}, {"$tensor": name}
+    manifest["tree"] = {"$tensor": name}
     content = put_together(
         {name: {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}, json.dumps(manifest), b""
     )

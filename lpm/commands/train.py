@@ -20,7 +20,7 @@ from lpm.agents.agent import PolicyKind
 from lpm.commands.terminal import INTERRUPTED, terminal
 from lpm.core.group import ProcessGroup, WorkerLost
 from lpm.core.registry import configure
-from lpm.envs.outside import Wrap, reading_note
+from lpm.envs.third_party import Wrap, reading_note
 from lpm.runs.checkpoint import CheckpointError
 from lpm.runs.config import PRESETS, RunConfig
 from lpm.runs.distributed import TIMEOUT_SECONDS, expect_same, joined

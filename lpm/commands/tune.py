@@ -19,7 +19,7 @@ from lpm.commands.terminal import continued, parse, print_table, terminal
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, lookup
 from lpm.core.settings import check_types
-from lpm.envs.outside import find_spec
+from lpm.envs.third_party import find_spec
 from lpm.experiments.experiment import Experiment, expect_known, load_experiment
 from lpm.experiments.methods import parse_method
 from lpm.experiments.own import Budget, OwnEnvironment

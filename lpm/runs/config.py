@@ -14,7 +14,7 @@ from lpm.agents.agent import POLICIES, PolicyKind
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, lookup
 from lpm.core.settings import UNIONS, check_type
-from lpm.envs.outside import WRAPS, Wrap
+from lpm.envs.third_party import WRAPS, Wrap
 from lpm.storage.files import to_toml
 from lpm.utils.suggest import suggest
 
