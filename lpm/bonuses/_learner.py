@@ -44,6 +44,23 @@ def feature_width(spaces: Spaces, given: int | None) -> int:
     return (128 if spaces.kind == "vector" else 512) if given is None else given
 
 
+class MemoryBonus(IntrinsicReward):
+    """A bonus whose memory moves on within a block: a method writes `_walk`, which scores and perhaps remembers."""
+
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
+        """Rewards of a block, (T, N), in time order; with `keep`, the block is remembered."""
+        raise NotImplementedError
+
+    def _score(self, batch: Transitions) -> Tensor:
+        return self._walk(batch, keep=False)
+
+    def _observe(self, batch: Transitions) -> None:
+        self._walk(batch, keep=True)
+
+    def _step(self, batch: Transitions) -> Tensor:
+        return self._walk(batch, keep=True)
+
+
 class Learner(IntrinsicReward):
     """A bonus with an `experience`: a method makes it in `_build`, and writes `_score` and `_learn`."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import Learner, feature_width
+from lpm.bonuses._learner import Learner, MemoryBonus, feature_width
 from lpm.bonuses.ensemble import ForwardEnsembleConfig
 from lpm.core.registry import register
 from lpm.core.settings import Count
@@ -65,7 +65,7 @@ class CIGConfig(ForwardEnsembleConfig):
 
 
 @register("cig")
-class CIG(Learner):
+class CIG(MemoryBonus, Learner):
     """Conditional information gain: an ensemble's disagreement above the noise, less what the last steps showed."""
 
     label = "CIG"
@@ -90,20 +90,10 @@ class CIG(Learner):
         self.register_buffer("noise", torch.zeros(()))
 
     # ---- collection ---------------------------------------------------------------------------------------
-    def _score(self, batch: Transitions) -> Tensor:
-        return self._walk(batch, self.memory.fork())
-
-    def _observe(self, batch: Transitions) -> None:
-        self._step(batch)
-
-    def _step(self, batch: Transitions) -> Tensor:
-        reward = self._walk(batch, self.memory)
-        self.experience.observe(batch)
-        return reward
-
-    def _walk(self, batch: Transitions, memory: EpisodicMemory) -> Tensor:
-        """Rewards of a block, (T, N); `memory` moves on through it."""
-        rewards = torch.zeros(batch.shape, device=batch.device)
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
+        if keep:
+            self.experience.observe(batch)
+        memory, rewards = self.memory if keep else self.memory.fork(), torch.zeros(batch.shape, device=batch.device)
         if self.noise == 0:
             return rewards
         obs, action = batch.obs.flatten(0, 1), batch.action.flatten(0, 1)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from lpm.bonuses._keys import KeyConfig
+from lpm.bonuses._learner import MemoryBonus
 from lpm.core import settings
-from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
 from lpm.core.settings import Bound
 from lpm.core.transitions import Transitions
@@ -30,7 +30,7 @@ class CountConfig(KeyConfig):
 
 
 @register("count")
-class Count(IntrinsicReward):
+class Count(MemoryBonus):
     """Counts: 1/√N of the visits to the new state over the whole run, all environments together."""
 
     label = "Count"
@@ -46,17 +46,9 @@ class Count(IntrinsicReward):
             self.keys = config.build(spaces)
         self.sketch = CountSketch(config.table_bits, config.table_depth)
 
-    def _score(self, batch: Transitions) -> Tensor:
-        return self._run(batch, self.sketch.fork())
-
-    def _observe(self, batch: Transitions) -> None:
-        self.sketch.add(block_keys(batch, self.keys)[batch.valid])
-
-    def _step(self, batch: Transitions) -> Tensor:
-        return self._run(batch, self.sketch)
-
-    def _run(self, batch: Transitions, sketch: CountSketch) -> Tensor:
-        """Rewards of a block; the visits of a time step are all counted before any of them is rewarded."""
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
+        """The visits of a time step are all counted before any of them is rewarded."""
+        sketch = self.sketch if keep else self.sketch.fork()
         keys, rewards = block_keys(batch, self.keys), torch.zeros(batch.shape, device=batch.device)
         for t in range(batch.shape[0]):
             valid = batch.valid[t]
@@ -75,7 +67,7 @@ class EpisodicCountConfig(KeyConfig):
 
 
 @register("episodic_count")
-class EpisodicCount(IntrinsicReward):
+class EpisodicCount(MemoryBonus):
     """Episodic counts: 1/√N of the visits to the new state within the present episode."""
 
     label = "Episodic count"
@@ -92,14 +84,5 @@ class EpisodicCount(IntrinsicReward):
             self.keys = config.build(spaces)
         self.memory = EpisodicMemory(self.num_envs, config.memory_size, dtype=torch.int64)
 
-    def _score(self, batch: Transitions) -> Tensor:
-        return self._run(batch, self.memory.fork())
-
-    def _observe(self, batch: Transitions) -> None:
-        self._step(batch)
-
-    def _step(self, batch: Transitions) -> Tensor:
-        return self._run(batch, self.memory)
-
-    def _run(self, batch: Transitions, memory: EpisodicMemory) -> Tensor:
-        return episode_counts(batch, memory, self.keys).float().rsqrt()
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
+        return episode_counts(batch, self.memory if keep else self.memory.fork(), self.keys).float().rsqrt()

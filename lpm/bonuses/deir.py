@@ -16,7 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from lpm.bonuses._learner import FitConfig, Learner
+from lpm.bonuses._learner import FitConfig, Learner, MemoryBonus
 from lpm.core.registry import register
 from lpm.core.settings import Count, NonNegative
 from lpm.core.spaces import Spaces
@@ -139,7 +139,7 @@ class Trajectory(nn.Module):
 
 
 @register("deir")
-class DEIR(Learner):
+class DEIR(MemoryBonus, Learner):
     """Episodic novelty over the distance of the trajectories that led there, in features of a discriminator."""
 
     label = "DEIR"
@@ -168,14 +168,14 @@ class DEIR(Learner):
         self.rewards = RunningMoments(())
 
     # ---- collection ---------------------------------------------------------------------------------------
-    def _score(self, batch: Transitions) -> Tensor:
-        return self._walk(batch, copy.deepcopy(self.trajectory))[0]
-
-    def _observe(self, batch: Transitions) -> None:
-        self._step(batch)
-
-    def _step(self, batch: Transitions) -> Tensor:
-        reward, memory = self._walk(batch, self.trajectory)
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
+        trajectory = self.trajectory if keep else copy.deepcopy(self.trajectory)
+        reward = torch.zeros(batch.shape, device=batch.device)
+        memory = reward.unsqueeze(2).expand(-1, -1, self.config.features)
+        if self.experience.ready:
+            reward, memory = trajectory.walk(batch, self.model.cell, self._embed)
+        if not keep:
+            return reward
         if self.experience.ready:
             self.rewards.observe(reward[batch.valid])
         # the mean is that of the last update, so that no block depends on how it is cut
@@ -183,12 +183,6 @@ class DEIR(Learner):
         self.queue.push(obs=batch.next_obs[interesting])
         self.experience.observe(batch, memory=memory[batch.valid])
         return reward
-
-    def _walk(self, batch: Transitions, trajectory: Trajectory) -> tuple[Tensor, Tensor]:
-        if not self.experience.ready:
-            nothing = torch.zeros(batch.shape, device=batch.device)
-            return nothing, nothing.unsqueeze(2).expand(-1, -1, self.config.features)
-        return trajectory.walk(batch, self.model.cell, self._embed)
 
     def _embed(self, obs: Tensor) -> Tensor:
         return self.model.encoder(self.experience.input(obs))  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import Learner, LearnerConfig
+from lpm.bonuses._learner import Learner, LearnerConfig, MemoryBonus
 from lpm.core.registry import register
 from lpm.core.settings import Count, Positive
 from lpm.core.transitions import Transitions
@@ -61,7 +61,7 @@ def elliptical_bonuses(inverse: Tensor, rows: Tensor, episode: Tensor, present: 
 
 
 @register("e3b")
-class E3B(Learner):
+class E3B(MemoryBonus, Learner):
     """Elliptical episodic bonus: how unlike the new state's features are to those of the episode so far."""
 
     label = "E3B"
@@ -96,20 +96,13 @@ class E3B(Learner):
         self.inverse[rows] = torch.eye(self.config.features).to(self.inverse) / self.config.ridge
         self.running.masked_fill_(rows.to(self.device), False)
 
-    def _score(self, batch: Transitions) -> Tensor:
-        return self._run(batch, self.inverse.clone(), self.running.clone())
-
-    def _observe(self, batch: Transitions) -> None:
-        self._step(batch)
-
-    def _step(self, batch: Transitions) -> Tensor:
-        reward = self._run(batch, self.inverse, self.running)
-        self.experience.observe(batch)
-        return reward
-
-    def _run(self, batch: Transitions, inverse: Tensor, running: Tensor) -> Tensor:
-        """Rewards of a block; `inverse` and `running` move on through it."""
-        if not self.experience.ready:
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
+        ready, inverse, running = self.experience.ready, self.inverse, self.running
+        if keep:
+            self.experience.observe(batch)
+        else:
+            inverse, running = inverse.clone(), running.clone()
+        if not ready:
             return torch.zeros(batch.shape, device=batch.device)
         starts = episode_starts(batch, running)
         first, following = embed_episodes(batch, starts, self._embed)

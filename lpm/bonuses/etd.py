@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import FitConfig, Learner
+from lpm.bonuses._learner import FitConfig, Learner, MemoryBonus
 from lpm.core.registry import register
 from lpm.core.settings import Bound, Count, Fraction, NonNegative
 from lpm.core.spaces import Spaces
@@ -61,7 +61,7 @@ class ETDConfig(FitConfig):
 
 
 @register("etd")
-class ETD(Learner):
+class ETD(MemoryBonus, Learner):
     """Episodic temporal distance: how far the new state is from every state of the present episode."""
 
     label = "EDT (ETD)"
@@ -99,17 +99,12 @@ class ETD(Learner):
             self.kept = EpisodicMemory(self.num_envs, size, spaces.obs_shape, spaces.obs_dtype)
 
     # ---- collection ---------------------------------------------------------------------------------------
-    def _score(self, batch: Transitions) -> Tensor:
-        first, following = embed_episodes(batch, self.memory.starts(batch), self._embed)
-        return self.memory.compare(self.memory.places(batch), first, following, _nearest)
-
-    def _observe(self, batch: Transitions) -> None:
-        self._step(batch)
-
-    def _step(self, batch: Transitions) -> Tensor:
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
         places = self.memory.places(batch)
         first, following = embed_episodes(batch, self.memory.starts(batch), self._embed)
         reward = self.memory.compare(places, first, following, _nearest)
+        if not keep:
+            return reward
         self.memory.store(batch, places, first, following)
         if self.kept is not None:
             self.kept.store(batch, places, batch.obs, batch.next_obs)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import FitConfig, Learner
+from lpm.bonuses._learner import FitConfig, Learner, MemoryBonus
 from lpm.core.registry import register
 from lpm.core.settings import Count, Limit, NonNegative, Positive
 from lpm.core.transitions import Transitions
@@ -73,7 +73,7 @@ def lifelong_factor(errors: Tensor, mean: Tensor, std: Tensor, limit: float) -> 
 
 
 @register("ngu")
-class NGU(Learner):
+class NGU(MemoryBonus, Learner):
     """Never Give Up: inverse similarity to the episode so far, times a clipped RND factor (the reward only)."""
 
     label = "NGU"
@@ -101,27 +101,19 @@ class NGU(Learner):
         self.register_buffer("distances", torch.zeros(2, dtype=torch.float64))
 
     # ---- collection ---------------------------------------------------------------------------------------
-    def _score(self, batch: Transitions) -> Tensor:
-        if not self.experience.ready:
-            return torch.zeros(batch.shape, device=batch.device)
-        first, following = embed_episodes(batch, self.memory.starts(batch), self._embed)
-        episodic, _ = self._episodic(batch, self.memory.places(batch), first, following)
-        return episodic * self._factor(self._errors(batch))
-
-    def _observe(self, batch: Transitions) -> None:
-        self._step(batch)
-
-    def _step(self, batch: Transitions) -> Tensor:
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
         reward = torch.zeros(batch.shape, device=batch.device)
         if self.experience.ready:
-            errors, places = self._errors(batch), self.memory.places(batch)
+            errors, places = self.experience.each(self._distillation, batch), self.memory.places(batch)
             first, following = embed_episodes(batch, self.memory.starts(batch), self._embed)
             episodic, distances = self._episodic(batch, places, first, following)
             reward = episodic * self._factor(errors)
-            self.memory.store(batch, places, first, following)
-            self.distances.copy_(distances[-1])
-            self.errors.observe(errors[batch.valid])
-        self.experience.observe(batch)
+            if keep:
+                self.memory.store(batch, places, first, following)
+                self.distances.copy_(distances[-1])
+                self.errors.observe(errors[batch.valid])
+        if keep:
+            self.experience.observe(batch)
         return reward
 
     def _episodic(self, batch: Transitions, places: Places, first: Tensor, following: Tensor) -> tuple[Tensor, Tensor]:
@@ -139,9 +131,6 @@ class NGU(Learner):
 
     def _embed(self, obs: Tensor) -> Tensor:
         return self.model(self.experience.input(obs))  # type: ignore[no-any-return]
-
-    def _errors(self, batch: Transitions) -> Tensor:
-        return self.experience.each(self._distillation, batch)
 
     def _distillation(self, rows: Prepared) -> Tensor:
         return self.lifelong.gap(rows.x_next).square().mean(1)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lpm.bonuses._keys import KeyConfig
-from lpm.bonuses._learner import FitConfig, Learner
+from lpm.bonuses._learner import FitConfig, Learner, MemoryBonus
 from lpm.core.registry import register
 from lpm.core.settings import Count, NonNegative, Positive, Size
 from lpm.core.transitions import Transitions
@@ -44,7 +44,7 @@ def novelty_difference(new: Tensor, old: Tensor, visits: Tensor, alpha: float) -
 
 
 @register("noveld")
-class NovelD(Learner):
+class NovelD(MemoryBonus, Learner):
     """Novelty difference: rise of the RND error from one state to the next, on first visits in an episode."""
 
     label = "NovelD"
@@ -65,31 +65,22 @@ class NovelD(Learner):
         self.memory = EpisodicMemory(self.num_envs, config.memory_size, dtype=torch.int64)
 
     # ---- collection ---------------------------------------------------------------------------------------
-    def _score(self, batch: Transitions) -> Tensor:
-        return self._difference(batch, episode_counts(batch, self.memory.fork(), self.keys))
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
+        visits = episode_counts(batch, self.memory if keep else self.memory.fork(), self.keys).flatten()
 
-    def _observe(self, batch: Transitions) -> None:
-        episode_counts(batch, self.memory, self.keys)
-        self.experience.observe(batch)
+        def difference(rows: Prepared) -> Tensor:
+            old, new = self.novelty(torch.cat([rows.x, rows.x_next])).chunk(2)
+            return novelty_difference(new, old, visits[rows.index], self.config.alpha)
 
-    def _step(self, batch: Transitions) -> Tensor:
-        reward = self._difference(batch, episode_counts(batch, self.memory, self.keys))
-        self.experience.observe(batch)
+        reward = self.experience.each(difference, batch)
+        if keep:
+            self.experience.observe(batch)
         return reward
 
     def novelty(self, x: Tensor) -> Tensor:
         """L2 norm of the distillation error at preprocessed observations, (B,)."""
         norm: Tensor = torch.linalg.vector_norm(self.model.gap(x), dim=1)
         return norm
-
-    def _difference(self, batch: Transitions, visits: Tensor) -> Tensor:
-        flat = visits.flatten()
-
-        def difference(rows: Prepared) -> Tensor:
-            old, new = self.novelty(torch.cat([rows.x, rows.x_next])).chunk(2)
-            return novelty_difference(new, old, flat[rows.index], self.config.alpha)
-
-        return self.experience.each(difference, batch)
 
     # ---- learning -----------------------------------------------------------------------------------------
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lpm.core.bonus import IntrinsicReward
+from lpm.bonuses._learner import MemoryBonus
 from lpm.core.registry import register
 from lpm.core.settings import Count, Settings
 from lpm.core.transitions import Transitions
@@ -42,7 +42,7 @@ class RE3Config(Settings):
 
 
 @register("re3")
-class RE3(IntrinsicReward):
+class RE3(MemoryBonus):
     """Random encoder entropy: log distance to the k-th nearest of the latest states, in frozen random features."""
 
     label = "RE3"
@@ -62,22 +62,12 @@ class RE3(IntrinsicReward):
         steps = self.rollout_steps if config.memory_size is None else max(1, config.memory_size // self.num_envs)
         self.memory = StepMemory(self.num_envs, steps, (config.features,))
 
-    def _score(self, batch: Transitions) -> Tensor:
-        return self._run(batch, self.memory.fork())
-
-    def _observe(self, batch: Transitions) -> None:
-        self._step(batch)
-
-    def _step(self, batch: Transitions) -> Tensor:
-        reward = self._run(batch, self.memory)
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
+        """At each step all environments' states enter the memory, then each looks for neighbours."""
+        memory, rewards = self.memory, torch.zeros(batch.shape, device=batch.device)
         if not self.input.ready:
-            self.input.observe(batch.next_obs[batch.valid])
-        return reward
-
-    def _run(self, batch: Transitions, memory: StepMemory) -> Tensor:
-        """Rewards of a block; at each step all environments' states enter `memory`, then each looks for neighbours."""
-        rewards = torch.zeros(batch.shape, device=batch.device)
-        if not self.input.ready:
+            if keep:
+                self.input.observe(batch.next_obs[batch.valid])
             return rewards
         embedded = rewards.new_zeros(*batch.shape, self.config.features)
         embedded[batch.valid] = in_chunks(lambda obs: self.encoder(self.input(obs)), batch.next_obs[batch.valid])
@@ -87,7 +77,8 @@ class RE3(IntrinsicReward):
         old, old_held = memory.in_order()
         rows = torch.cat([old, embedded[seen]])
         rewards[seen] = self._entropy(rows, torch.cat([old_held, batch.valid[seen]]), len(old), memory.capacity)
-        memory.extend(embedded[seen], batch.valid[seen])
+        if keep:
+            memory.extend(embedded[seen], batch.valid[seen])
         return rewards
 
     def _entropy(self, rows: Tensor, held: Tensor, known: int, capacity: int) -> Tensor:

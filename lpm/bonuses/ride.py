@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lpm.bonuses._keys import KeyConfig
-from lpm.bonuses._learner import Learner, LearnerConfig
+from lpm.bonuses._learner import Learner, LearnerConfig, MemoryBonus
 from lpm.core.registry import register
 from lpm.core.settings import Count, NonNegative
 from lpm.core.transitions import Transitions
@@ -39,7 +39,7 @@ class RIDEConfig(LearnerConfig, KeyConfig):
 
 
 @register("ride")
-class RIDE(Learner):
+class RIDE(MemoryBonus, Learner):
     """Impact-driven: how far the action moved the features, over the root of the visits in the episode."""
 
     label = "RIDE"
@@ -63,16 +63,11 @@ class RIDE(Learner):
         self.memory = EpisodicMemory(self.num_envs, config.memory_size, dtype=torch.int64)
 
     # ---- collection ---------------------------------------------------------------------------------------
-    def _score(self, batch: Transitions) -> Tensor:
-        return self._impact(batch) * self._discount(batch, self.memory.fork())
-
-    def _observe(self, batch: Transitions) -> None:
-        self._discount(batch, self.memory)
-        self.experience.observe(batch)
-
-    def _step(self, batch: Transitions) -> Tensor:
-        reward = self._impact(batch) * self._discount(batch, self.memory)
-        self.experience.observe(batch)
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
+        visits = episode_counts(batch, self.memory if keep else self.memory.fork(), self.keys)
+        reward = self._impact(batch) * visits.float().rsqrt()
+        if keep:
+            self.experience.observe(batch)
         return reward
 
     def _impact(self, batch: Transitions) -> Tensor:
@@ -82,10 +77,6 @@ class RIDE(Learner):
         phi, phi_next = self.experience.encoded_block(self.features, batch)
         distance: Tensor = torch.linalg.vector_norm(phi_next - phi, dim=1)
         return distance.view(batch.shape)
-
-    def _discount(self, batch: Transitions, memory: EpisodicMemory) -> Tensor:
-        """1/√N(o') within the episode, (T, N); `memory` moves on through the block."""
-        return episode_counts(batch, memory, self.keys).float().rsqrt()
 
     # ---- learning -----------------------------------------------------------------------------------------
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:

@@ -9,7 +9,6 @@ from dataclasses import MISSING, dataclass, fields
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-Schedule = Literal["constant", "linear", "exponential", "cosine"]
 UNIONS = (Union, types.UnionType)
 
 
@@ -54,14 +53,6 @@ def expect_at_least(config: Any, least: float, *names: str) -> None:
     """Refuse values below `least`."""
     for name in names:
         expect(config, name, getattr(config, name) >= least, f"at least {least}")
-
-
-def expect_schedule(config: Any, name: str, start: str, end: str) -> None:
-    """Refuse an unknown schedule, or one that cannot lead from the field `start` to the field `end`."""
-    expect_choice(config, name, *get_args(Schedule))
-    if getattr(config, name) == "exponential":  # it multiplies: from 0 it never leaves, to 0 it is there at once
-        for value in (start, end):
-            expect(config, value, getattr(config, value) > 0, f"a number above 0 with {name}='exponential'")
 
 
 def reject_unused(config: Any, when: str, *names: str) -> None:
@@ -120,19 +111,3 @@ def _type_name(hint: Any) -> str:
     if origin in UNIONS:
         return " or ".join(map(_type_name, args))
     return "None" if hint is types.NoneType else hint.__name__ if isinstance(hint, type) and not args else str(hint)
-
-
-def scheduled(schedule: Schedule, start: float, end: float, progress: float) -> float:
-    """A value on its way from `start` to `end`, at a `progress` between 0 and 1.
-
-    >>> [scheduled("linear", 1.0, 0.0, p) for p in (0.0, 0.25, 1.0)]
-    [1.0, 0.75, 0.0]
-    """
-    progress = min(max(progress, 0.0), 1.0)
-    if schedule == "constant":
-        return start
-    if schedule == "exponential":
-        return start * math.pow(end / start, progress)
-    if schedule == "cosine":
-        progress = 0.5 - 0.5 * math.cos(math.pi * progress)
-    return start + (end - start) * progress
