@@ -269,10 +269,10 @@ class LGN(IntrinsicReward):
         }
 
     def _outgrown(self, new: Tensor) -> bool:
-        """Whether most states are far outside the range in which scales were measured, which they were at rest."""
+        """Whether most numbers of most states are far outside the range that was measured: it was one at rest."""
         if self.state.encoder is not None:
             return False
-        (most,) = self.group.sum((new.abs() > KNEE * math.asinh(FAR / KNEE)).any(1).double().mean().view(1))
+        (most,) = self.group.sum((new.abs() > KNEE * math.asinh(FAR / KNEE)).double().mean().view(1))
         return bool(most > 0.5 * self.group.size)
 
     def _restart(self) -> None:
