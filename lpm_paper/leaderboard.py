@@ -55,8 +55,8 @@ def stability(cards: Sequence[Scorecard]) -> float:
         random, oracle = (packaged_references(card["scale"])[name] for name in REFERENCES)
         cells = counted(random, oracle, card["scale"])
         for half, found in enumerate(totals):
-            parts = (runs.picked(np.arange(half, len(runs.seeds), 2)) for runs in (own, random, oracle))
-            found.append(measure(*parts, cells)["total", ""])
+            a, b, c = (runs.picked(np.arange(half, len(runs.seeds), 2)) for runs in (own, random, oracle))
+            found.append(measure(a, b, c, cells)["total", ""])
     return float(spearmanr(*totals).statistic) if len(whole) > 2 else math.nan
 
 

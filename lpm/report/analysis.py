@@ -185,7 +185,7 @@ class Analysis:
     @property
     def drawn(self) -> list[str]:
         """Methods with a curve or a map of visits."""
-        seen = {drawn.method for drawn in (*self.bands, *self.evidence.heatmaps)}
+        seen = {band.method for band in self.bands} | {heatmap.method for heatmap in self.evidence.heatmaps}
         return [method for method in self.methods if method in seen]
 
     @property

@@ -164,7 +164,8 @@ def _expect_number(what: str, value: Any) -> None:
 
 def _drop_mixed(group: RunGroup) -> None:
     """Leave one configuration per method, then one set of common settings per condition."""
-    cells, conditions = defaultdict(list), defaultdict(list)
+    cells: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    conditions: dict[str, list[Run]] = defaultdict(list)
     for run in group.runs:
         cells[run.cell].append(run)
     for (condition, method), runs in cells.items():
