@@ -262,6 +262,9 @@ class IntrinsicReward(nn.Module):
             return result if result.dtype == tensor.dtype else tensor.to(result.device)
 
         super()._apply(moved, recurse)  # type: ignore[no-untyped-call]
+        for optimizer in self._optimizers.values():  # what it has learnt moves with its parameters
+            for parameter, state in optimizer.state.items():
+                state.update((name, value.to(parameter.device)) for name, value in state.items())
         return self
 
     def gather_state(self) -> dict[str, Any]:
