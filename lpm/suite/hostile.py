@@ -38,7 +38,7 @@ WORLDS = {
 }
 """Name -> what happens half-way."""
 BONUSES = ("none", "lgn", "lpm", "rnd", "icm", "ensemble", "count", "noveld")
-STEPS, ENVS, SEEDS, DELAY = 32_768, 16, 3, 10
+STEPS, ENVS, SEEDS, DELAY = 24_576, 16, 3, 10
 
 
 class HostileRooms(RoomsVector):
