@@ -16,7 +16,6 @@ Marked places, in README.md and in every page under docs/, EXPERIMENT as `mounta
     <!-- sb3 ALGORITHM BONUS METRIC -->…<!-- end -->                 one mean of it: cells, noise or return
     <!-- stored NAME -->…<!-- end -->                                results/benchmarks/NAME.json: columns and rows
     <!-- kills REPORT -->…<!-- end -->                               what a campaign of kills found
-    <!-- hostile FOLDER METRIC -->…<!-- end -->                      worlds that change in the middle of a run
     <!-- fuzz REPORT -->…<!-- end -->                                what a campaign of fuzzing tried and found
     <!-- two-arms FOLDER -->…<!-- end -->                            the noise table, from its per-seed files
     <!-- verdicts WHAT -->…<!-- end -->                              summary, cost, or an experiment: its claims judged;
@@ -52,7 +51,7 @@ from lpm.report.pages import write_pages
 from lpm.report.seed_statistics import Summary
 from lpm.report.text import markdown_table, plus_minus, slug, with_interval
 from lpm.storage.files import write_atomic
-from lpm.suite import hostile, two_arms
+from lpm.suite import two_arms
 from lpm.suite.axes import AXES, counted
 from lpm.suite.card import Card, hundredths, shown
 from lpm.suite.picture import leaderboard_data, leaderboard_png
@@ -73,7 +72,7 @@ SB3_METRICS = ("cells", "noise", "return")
 BENCHMARKS = ROOT / "results" / "benchmarks"
 CARDS = ROOT / "results" / "suite"
 CARDS_FIGURE = ROOT / "docs" / "images" / "suite.png"
-KINDS = "table|means|headline|spread|number|sb3|stored|verdicts|kills|fuzz|two-arms|suite|bonus|defaults|hostile"
+KINDS = "table|means|headline|spread|number|sb3|stored|verdicts|kills|fuzz|two-arms|suite|bonus|defaults"
 PLACE = re.compile(rf"<!-- ({KINDS}) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
 PICTURE = re.compile(r"\]\(([\w./-]+\.png)\)")
 NOT_RUN = "–"
@@ -129,7 +128,6 @@ def fill_marker(match: re.Match[str], analyses: Mapping[str, Analysis]) -> str:
         "suite": lambda: suite_part(words[0]),
         "bonus": lambda: bonus_table(analyses, words[0]),
         "defaults": lambda: defaults_table(*words),
-        "hostile": lambda: hostile_table(*words),
     }
     # Markdown: a table that follows a comment without an empty line is part of the comment
     return f"{opening}\n\n{made[kind]()}\n<!-- end -->"
@@ -309,14 +307,6 @@ def fuzz_table(report: str) -> str:
     ]
     whole = f"{found['cpu_seconds'] / 60:.0f} minutes of one core, torch {found['versions'].get('torch', 'unknown')}."
     return f"{markdown_table(('', ''), rows)}\n\n{whole}"
-
-
-def hostile_table(folder: str, metric: str) -> str:
-    """What `lpm.suite.hostile` measured before and after, by bonus and world."""
-    results = [json.loads(file.read_text(encoding="utf-8")) for file in sorted((ROOT / folder).rglob("seed_*.json"))]
-    if not results:
-        raise SystemExit(f"no files in {folder}")
-    return markdown_table(("bonus", *hostile.WORLDS), hostile.rows(results, metric))
 
 
 def arm_curves(folder: str) -> list[two_arms.ArmCurves]:
