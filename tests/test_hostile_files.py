@@ -35,7 +35,7 @@ from lpm.runs.checkpoint import checkpoints, load_checkpoint, save_checkpoint
 from lpm.storage import state_file
 from lpm.storage.files import open_regular, parse_json, read_regular
 from lpm.storage.state_tree import StateError, check_like
-from lpm.suite.stored import read_card
+from lpm.suite.stored import read_scorecard
 from lpm.sweeps import Job, load_result, run_jobs
 from lpm.sweeps.job import attempt
 
@@ -392,7 +392,7 @@ def test_cards_of_the_suite(attack: str, tmp_path: Path) -> None:
     else:
         card.write_bytes(BAD_RESULTS[attack])
     with pytest.raises(ValueError, match=r"card\.json: expected a card of lpm suite"):
-        read_card(card)
+        read_scorecard(card)
 
 
 def test_report_follows_no_link_out_of_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -173,7 +173,7 @@ def test_state_of_another_shape_or_method_is_refused() -> None:
         trained().load_state_dict(wide.state_dict())
     state = trained().state_dict()
     state["_extra_state"]["optimizers"] = {"body": {}}
-    with pytest.raises(ValueError, match="optimisers: the same names, .* body, head"):
+    with pytest.raises(ValueError, match=r"optimisers: the same names, .* body, head"):
         trained().load_state_dict(state)
 
 
