@@ -23,6 +23,11 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from gymnasium.spaces import Box, Discrete
+
+from lpm.commands.bonuses import fields_of
+from lpm.core.registry import can_be_distributed, lookup, make
+from lpm.core.spaces import Spaces
 from lpm.report.analysis import Analysis
 from lpm.report.export import drawings, markdown_scores
 from lpm.report.families import RECOMMENDED, REFERENCES, looks
@@ -152,11 +157,24 @@ def bonus_table(analyses: Analyses, bonus: str) -> str:
             rows.append([title, ", ".join(said)])
     share = noise[bonus].share
     left = NOT_RUN if math.isnan(share) else f"{round(100 * share, 1) or 0.0:.1f} %".replace("-", "−")
-    rows.append(["[Two arms](../noise_table.md): bonus left on noise after learning", left])
+    rows.append(["[Noise table](../noise_table.md): bonus left on noise after learning", left])
     rows += [
         ["Time of training in the suite, as a multiple of no bonus", f"{card['cost']:.1f}"] for card in own.values()
     ]
     return markdown_table(("measured", "result"), rows)
+
+
+def settings(analyses: Analyses, *bonuses: str) -> str:
+    """NAME…: what bonuses can be used with, and their fields with defaults and meanings."""
+    tables = []
+    for bonus in bonuses:
+        made = make(bonus, Spaces(Box(-1, 1, (4,)), Discrete(2)))
+        off_policy, several = not (made.episodic or made.needs), can_be_distributed(bonus)
+        said = f"`{bonus}`: off-policy learners (SAC, DQN) {'yes' if off_policy else 'no'}, "
+        said += f"[several processes](../sweeps.md#one-run-on-many-processes) {'yes' if several else 'no'}.\n\n"
+        rows = [(f"`{name}`", f"`{default}`", meaning) for name, default, meaning in fields_of(lookup(bonus))]
+        tables.append(said + markdown_table(("field", "default", "meaning"), rows))
+    return "\n".join(tables)
 
 
 SCORES = (
@@ -185,7 +203,7 @@ def kills_table(analyses: Analyses, report: str) -> str:
     found = read_json(ROOT / report)
     rows = [[fault, str(n["kills"]), str(n["identical"])] for fault, n in found["faults"].items()]
     rows.append(["**all**", f"**{found['kills']}**", f"**{found['identical']}**"])
-    whole = f"{found['victims']} victims of {found['cases']} kinds, {_machine(found)}"
+    whole = f"{found['victims']} runs killed in {found['cases']} ways, {_machine(found)}"
     return f"{markdown_table(('killed', 'times', 'identical in the end'), rows)}\n\n{whole}"
 
 
@@ -258,6 +276,7 @@ MARKERS: Mapping[str, Callable[..., str]] = {
     "headline": headline,
     "verdicts": verdicts,
     "bonus": bonus_table,
+    "settings": settings,
     "suite": suite,
     "sb3": sb3,
     "kills": kills_table,
@@ -280,7 +299,7 @@ def refreshed(text: str, analyses: Analyses, page: str = "page") -> str:
         opening = match[0][: match[0].index("-->") + 3]
         try:
             made = MARKERS[kind](analyses, *words)
-        except SystemExit as problem:
+        except (SystemExit, ValueError) as problem:
             raise SystemExit(f"{page}: <!-- {match[1]} {match[2]} -->: {problem}") from None
         # Markdown: a table that follows a comment without an empty line is part of the comment
         inside = INLINE.match(f"{kind} {match[2]}")
@@ -445,9 +464,9 @@ def main(words: list[str] | None = None) -> int:
     shot = report_picture.PICTURE
     if drawn_from(shot) != report_picture.shown(pages.analyses):  # no fault of a check: to take it needs a browser
         print(f"{shot.relative_to(ROOT)} shows an older ranking: python -m lpm_paper.report_picture takes it anew")
-    for path, make in stale:
+    for path, draw in stale:
         if not check:
-            make()
+            draw()
         print(f"{'out of date' if check else 'refreshed'}: {path.relative_to(ROOT)}")
     if check and stale:
         print("python -m lpm_paper.refresh makes them anew", file=sys.stderr)
