@@ -7,12 +7,12 @@ Every function that draws takes a generator, so a page made twice has the same n
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from statistics import NormalDist
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -121,7 +121,7 @@ def estimate(
 ) -> Estimate:
     """A statistic of all strata's values together, with its stratified bootstrap interval."""
     vectors = _strata(strata)
-    of_rows = _iqm_rows if statistic == "iqm" else partial(np.mean, axis=-1)
+    of_rows: Callable[[Floats], Any] = _iqm_rows if statistic == "iqm" else partial(np.mean, axis=-1)
     value = float(of_rows(np.concatenate(vectors)))
     if min(v.size for v in vectors) < 2:
         return Estimate(value, None)
