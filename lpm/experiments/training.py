@@ -314,11 +314,11 @@ def cells_seen(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> 
 
 def last(curves: Mapping[str, list[float]], metric: str) -> dict[str, float]:
     """{metric: its last value}, or nothing if it was not recorded."""
-    values = known(curves, metric)[1]
+    values = [value for value in curves.get(metric, ()) if value is not None]
     return {metric: float(values[-1])} if values else {}
 
 
 def average(curves: Mapping[str, list[float]], metric: str) -> dict[str, float]:
     """{metric: its mean over the run}, or nothing if it was not recorded."""
-    values = known(curves, metric)[1]
+    values = [value for value in curves.get(metric, ()) if value is not None]
     return {metric: float(np.mean(values))} if values else {}
