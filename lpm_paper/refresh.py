@@ -23,8 +23,11 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from gymnasium.spaces import Box, Discrete
+
 from lpm.commands.bonuses import fields_of
-from lpm.core.registry import lookup
+from lpm.core.registry import can_be_distributed, lookup, make
+from lpm.core.spaces import Spaces
 from lpm.report.analysis import Analysis
 from lpm.report.export import drawings, markdown_scores
 from lpm.report.families import RECOMMENDED, REFERENCES, looks
@@ -162,12 +165,15 @@ def bonus_table(analyses: Analyses, bonus: str) -> str:
 
 
 def settings(analyses: Analyses, *bonuses: str) -> str:
-    """NAME…: the fields of bonuses, with their defaults and meanings."""
+    """NAME…: what bonuses can be used with, and their fields with defaults and meanings."""
     tables = []
     for bonus in bonuses:
+        made = make(bonus, Spaces(Box(-1, 1, (4,)), Discrete(2)))
+        off_policy, several = not (made.episodic or made.needs), can_be_distributed(bonus)
+        said = f"`{bonus}`: off-policy learners (SAC, DQN) {'yes' if off_policy else 'no'}, "
+        said += f"[several processes](../sweeps.md#one-run-on-many-processes) {'yes' if several else 'no'}.\n\n"
         rows = [(f"`{name}`", f"`{default}`", meaning) for name, default, meaning in fields_of(lookup(bonus))]
-        above = f"`{bonus}`:\n\n" if len(bonuses) > 1 else ""
-        tables.append(above + (markdown_table(("field", "default", "meaning"), rows) if rows else "None.\n"))
+        tables.append(said + markdown_table(("field", "default", "meaning"), rows))
     return "\n".join(tables)
 
 
@@ -447,9 +453,9 @@ def main(words: list[str] | None = None) -> int:
     shot = report_picture.PICTURE
     if drawn_from(shot) != report_picture.shown(pages.analyses):  # no fault of a check: to take it needs a browser
         print(f"{shot.relative_to(ROOT)} shows an older ranking: python -m lpm_paper.report_picture takes it anew")
-    for path, make in stale:
+    for path, draw in stale:
         if not check:
-            make()
+            draw()
         print(f"{'out of date' if check else 'refreshed'}: {path.relative_to(ROOT)}")
     if check and stale:
         print("python -m lpm_paper.refresh makes them anew", file=sys.stderr)

@@ -111,7 +111,7 @@ class LGN(IntrinsicReward):
 
     label = "LGN"
     family = "recommended"
-    use = "Novelty of what can be learnt: the bonus to use where parts of the world are noise."
+    use = "Novelty of what can be learnt: the bonus to use where observations may be noisy."
     Config = LGNConfig
     config: LGNConfig
     distributed = True
