@@ -464,9 +464,9 @@ def main(words: list[str] | None = None) -> int:
     shot = report_picture.PICTURE
     if drawn_from(shot) != report_picture.shown(pages.analyses):  # no fault of a check: to take it needs a browser
         print(f"{shot.relative_to(ROOT)} shows an older ranking: python -m lpm_paper.report_picture takes it anew")
-    for path, draw in stale:
+    for path, write in stale:
         if not check:
-            draw()
+            write()
         print(f"{'out of date' if check else 'refreshed'}: {path.relative_to(ROOT)}")
     if check and stale:
         print("python -m lpm_paper.refresh makes them anew", file=sys.stderr)

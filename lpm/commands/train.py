@@ -177,7 +177,7 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
         "weight": option(
             float | None, "How much the bonus counts beside the task: short for --mixer.weight, 0.3.", None
         ),
-        **{name: option(kinds[name], texts[name], getattr(base, name)) for name in SHARED},
+        **{name: option(kinds[name], " ".join(texts[name].split()), getattr(base, name)) for name in SHARED},
         "out": option(Path | None, "Folder of the run; runs/ENV-ALGO-BONUS-SEED if not given.", None),
         "resume": option(bool, "Go on with a run: lpm train RUN --resume. Its settings are the defaults.", False),
         "checkpoint_seconds": option(float, "Time between two checkpoints; 0: after every update.", 60.0),
