@@ -17,7 +17,7 @@ from lpm_paper.methods import ADDED
 class LGNWithoutPrior(LGN):
     """LGN whose f expects 0 without data, not that nothing changes."""
 
-    reference = "Ablation of LGN: no prior"
+    label = "LGN, no prior"
 
     def _build(self) -> None:
         super()._build()

@@ -48,12 +48,14 @@ class FrozenFeatures(nn.Module):
             size = math.prod(spaces.input_shape)
             spaces = Spaces(Box(-math.inf, math.inf, (size,)), spaces.action)
         self.input = ObservationInput(spaces, "robust" if vector else "none")
-        self.raw_width = math.prod(spaces.input_shape) if vector else SIDE**2
-        self.width = min(self.raw_width, features)
+        self.numbers = math.prod(spaces.input_shape)
+        self._sized(self.numbers if vector else SIDE**2, features, vector)
+
+    def _sized(self, raw_width: int, features: int, vector: bool) -> None:
+        self.raw_width, self.width = raw_width, min(raw_width, features)
         wide = (self.raw_width, self.width) if self.raw_width > self.width else (0, 0)
         self.register_buffer("projection", torch.randn(wide) / math.sqrt(self.width))
         self.sample = None if vector else HashedSample(2048, (self.raw_width,))
-        self.numbers = math.prod(spaces.input_shape)
         self.register_buffer("shift", torch.zeros(0 if vector else self.raw_width))
         self.register_buffer("scale", torch.ones(()))
 
