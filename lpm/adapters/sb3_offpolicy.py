@@ -247,7 +247,7 @@ def check_replay(buffer: ReplayBuffer | None, bonus: IntrinsicReward) -> ReplayB
     if bonus.episodic:
         raise ValueError(
             f"bonus: {type(bonus).__name__} keeps a memory per environment, where a sampled transition has no place; "
-            "use an on-policy algorithm with IntrinsicCallback, or a bonus without such a memory"
+            "use 'lgn_lifelong', 'rnd' or another bonus without one, or an on-policy algorithm with IntrinsicCallback"
         )
     return buffer
 

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bonuses:
-    """List the bonuses, the one to start with first: what each pays for, its reference and its variants. Those that
-    are named are shown with their fields."""
+    """List the bonuses, the one to start with first, and what each is for. Those that are named are shown with their
+    formula in words, reference, variants and fields."""
 
     names: tyro.conf.Positional[tuple[str, ...]] = ()
     """Show only these."""
     fields: bool | None = None
-    """Show the fields that `lpm.make` accepts, with defaults and meanings; if not given, only of named bonuses."""
+    """Show all about each, its fields with defaults and meanings included; if not given, only of named bonuses."""
     noise_table: bool = False
-    """Instead, train each on one learnable and one noisy transition and show what it still pays for the noise."""
+    """Instead, train each on one learnable and one noisy transition and show what it still gives for the noise."""
     seeds: int = 3
     """Seeds of the noise table."""
     updates: int = 200
@@ -67,30 +67,43 @@ def run(args: Sequence[str]) -> int:
             status = 1
             continue
         shown = bool(options.names) if options.fields is None else options.fields
-        lines: list[Text | Padding] = [Text(line) for line in (entry.bonus.__doc__ or "").strip().splitlines()[:1]]
-        if entry.bonus.reference:
-            lines.append(Text(entry.bonus.reference, style="dim"))
-        if entry.bonus.variants:
-            lines.append(Text(f"variants: {', '.join(entry.bonus.variants)}"))
+        formula = (entry.bonus.__doc__ or "").strip().partition("\n")[0]
+        lines: list[Text | Padding] = [Text(entry.bonus.use or formula)]
         if shown:
+            lines.append(Text(formula))
+            if entry.bonus.reference:
+                lines.append(Text(entry.bonus.reference, style="dim"))
+            if entry.bonus.variants:
+                lines.append(Text(f"variants: {', '.join(entry.bonus.variants)}"))
             lines += _fields(entry)
         family = FAMILIES[family_of(name)].label
         mark = "start with this one, the default of `lpm train`" if name == RunConfig.bonus else family
         console.print(f"{name}  ({mark})", style="bold cyan")
         console.print(Padding(Group(*lines), (0, 0, 0, 4)), soft_wrap=False)
+    if not options.names and not options.fields:
+        console.print("    Formula, source and settings of one: lpm bonuses NAME")
     return status
 
 
 def _fields(entry: Entry) -> list[Text | Padding]:
     """Each field with its default, and what it means below."""
-    meanings = field_docs(entry.bonus.Config)
-    lines: list[Text | Padding] = [Text("fields:" if dataclasses.fields(entry.bonus.Config) else "no fields")]
+    found = fields_of(entry)
+    lines: list[Text | Padding] = [Text("fields:" if found else "no fields")]
+    for name, default, meaning in found:
+        lines.append(Padding(Text(f"{name}={default}"), (0, 0, 0, 4)))
+        if meaning:
+            lines.append(Padding(Text(meaning, style="dim"), (0, 0, 0, 8)))
+    return lines
+
+
+def fields_of(entry: Entry) -> list[tuple[str, str, str]]:
+    """Name, default and meaning of each field of a bonus."""
+    meanings, found = field_docs(entry.bonus.Config), []
     for item in dataclasses.fields(entry.bonus.Config):
         default = item.default if item.default_factory is dataclasses.MISSING else item.default_factory()
-        lines.append(Padding(Text(f"{item.name}={entry.defaults.get(item.name, default)!r}"), (0, 0, 0, 4)))
-        if item.name in meanings:
-            lines.append(Padding(Text(" ".join(meanings[item.name].split()), style="dim"), (0, 0, 0, 8)))
-    return lines
+        meaning = " ".join(meanings.get(item.name, "").split())
+        found.append((item.name, repr(entry.defaults.get(item.name, default)), meaning))
+    return found
 
 
 def field_docs(config: type) -> dict[str, str]:
@@ -113,24 +126,21 @@ def _noise_table(options: Bonuses) -> int:
     from lpm.core.registry import lookup, names
     from lpm.report.text import markdown_table
     from lpm.storage.files import expect_own, write_atomic
-    from lpm.suite import two_arms
-    from lpm.sweeps import Job, run_jobs
+    from lpm.suite import noise_table
+    from lpm.sweeps import run_jobs
 
     console = terminal()
     jobs = []
     for seed in range(options.seeds):
         for name in (lookup(name).name for name in options.names or names()):
             settings = {"experiment": "two_arms", "method": name, "seed": seed, "updates": options.updates}
-            settings["unseen"] = True
-            path = options.out / name / f"seed_{seed}.json"
-            jobs.append(Job(f"{name}, seed {seed}", path, settings, options.updates))
+            jobs.append(noise_table.job(f"{name}, seed {seed}", settings, options.out / name / f"seed_{seed}.json"))
     expect_own(options.out, "noise table", "*/seed_*.json", "table.md")
     with continued(options.out):
-        results, failures = run_jobs(jobs, two_arms.run_job, workers=options.workers, console=console)
-    rows = two_arms.table_rows(
-        two_arms.summarise(two_arms.ArmCurves(**result["curves"]) for result in results.values())
-    )
-    write_atomic(options.out / "table.md", markdown_table(two_arms.HEADER, rows).encode())
-    print_table(console, f"Two arms, {options.updates} updates, {options.seeds} seeds", two_arms.HEADER, rows)
+        results, failures = run_jobs(jobs, noise_table.run_job, workers=options.workers, console=console)
+    curves = (noise_table.RewardCurves(**result["curves"]) for result in results.values())
+    rows = noise_table.table_rows(noise_table.summarise(curves))
+    write_atomic(options.out / "table.md", markdown_table(noise_table.HEADER, rows).encode())
+    print_table(console, f"{options.updates} updates, {options.seeds} seeds", noise_table.HEADER, rows)
     console.print(f"Per-seed files and table.md: {options.out}")
     return 1 if failures else 0

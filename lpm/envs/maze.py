@@ -16,7 +16,6 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
-from lpm.envs.compiled import compiled
 from lpm.envs.drawing import blank, disc, line, rectangle
 from lpm.envs.maze_geometry import (
     CELL,
@@ -35,6 +34,7 @@ from lpm.envs.maze_geometry import (
     wall_segments,
 )
 from lpm.envs.maze_render import MazeRenderer
+from lpm.envs.numba_helpers import compiled
 from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv
 
 Noise = Literal["none", "state", "action"]
@@ -151,7 +151,6 @@ class NMazeVector(BatchedEnv):
 
     @property
     def threads(self) -> int:
-        """Threads that draw."""
         return self._renderer.threads
 
     def _reset_rows(self, rows: Mask) -> None:
@@ -237,7 +236,6 @@ class NMazeVector(BatchedEnv):
         return np.concatenate([frame, draw_map(self._pose[row], len(frame), self._noise_wall)], axis=1)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End the drawing threads."""
         self._renderer.close()
 
 

@@ -16,9 +16,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from lpm.envs.compiled import compiled, numba_threads
 from lpm.envs.maze_geometry import CAMERA_HEIGHT, FOV_Y, NOISE_WALL, WALL_HEIGHT, WALLS
 from lpm.envs.maze_scene import Scene, build_scene
+from lpm.envs.numba_helpers import compiled, numba_threads
 from lpm.envs.rng import GOLDEN, mix64
 
 DEFAULT_THREADS = numba_threads("the maze")
@@ -304,7 +304,6 @@ class MazeRenderer:
             future.result()
 
     def close(self) -> None:
-        """End the threads."""
         if self._pool is not None and self._pool[0] == os.getpid():
             self._pool[1].shutdown()
         self._pool = None

@@ -34,8 +34,8 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
     A subclass sets its spaces and settings, then writes:
       `_reset_rows(rows)`            begin a new episode in the rows of the mask, drawing from `self.rngs[i]`
       `_step_rows(actions, active)`  advance the rows of the mask (None: all), leave the others untouched
-      `_observe(rows, out)`          write the observations of the rows (None: all) into `out` (None: a fresh
-                                     array); must not draw: noise is drawn by the step that shows it
+      `_views(rows)`                 the observations of some rows (indices, or a slice of all); must not draw: noise
+                                     is drawn by the step that shows it
       `_info()`                      fresh arrays, one entry per row; at least "cell" and "noise"
       `_state()`                     the live arrays that hold the whole simulation, by name
       `_limits()`                    what their numbers may be
@@ -45,7 +45,7 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
     """
 
     num_cells: int = 0
-    metadata: dict[str, Any]
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
     @abstractmethod
     def _step_rows(self, actions: Array, active: Mask | None) -> Outcome: ...
 
-    @abstractmethod
-    def _observe(self, rows: Mask | None = None, out: Array | None = None) -> Array: ...
+    def _views(self, rows: Array | slice) -> Array:
+        raise NotImplementedError
 
     @abstractmethod
     def _info(self) -> dict[str, Array]: ...
@@ -115,6 +115,14 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
         if any_done:
             info = self._end_episodes(terminated | truncated, observation, info)
         return observation, reward, terminated, truncated, info
+
+    def _observe(self, rows: Mask | None = None, out: Array | None = None) -> Array:
+        """The observations of the rows of a mask (None: all), in `out` or else a fresh array."""
+        chosen = slice(None) if rows is None else np.flatnonzero(rows)
+        if out is None:
+            return np.array(self._views(chosen))
+        out[chosen] = self._views(chosen)
+        return out
 
     def _end_episodes(self, done: Mask, observation: Array, info: dict[str, Array]) -> dict[str, Any]:
         """Restart the ended rows now (SAME_STEP, changing `observation`) or leave them to the next step."""
@@ -258,14 +266,12 @@ class SingleEnv(gym.Env[Array, Any]):
         self.num_cells = batch.num_cells
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
-        """Begin a new episode."""
         super().reset(seed=seed)
         observation, info = self.batch.reset(seed=seed)
         self._np_random = self.batch.rngs[0]
         return observation[0], self._row_info(info)
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        """Advance by one step."""
         if not self.action_space.contains(action):
             raise invalid_action(action, self.action_space)
         # Gymnasium leaves a step after the end of an episode undefined; its own environments carry on.
@@ -275,19 +281,15 @@ class SingleEnv(gym.Env[Array, Any]):
         return observation[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), self._row_info(info)
 
     def render(self) -> Any:
-        """An RGB picture of the environment."""
         return self.batch._render_row(0)
 
     def close(self) -> None:
-        """End what the batch has started."""
         self.batch.close()
 
     def get_state(self) -> State:
-        """Everything the future depends on, as a flat dict of copied arrays."""
         return self.batch.get_state()
 
     def set_state(self, state: State) -> None:
-        """Put back what `get_state` gave."""
         self.batch.set_state(state)
 
     @staticmethod

@@ -15,14 +15,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from lpm.runs.config import PRESETS, RunConfig
+from lpm.runs.config import RunConfig
 from lpm.runs.machine import machine
 from lpm.storage.files import expect_own, read_json, read_regular, remove_unfinished, replacing, write_atomic
 from lpm.storage.lock import exclusive
 from lpm.storage.state_file import write
 
-MOVABLE = tuple(f"{algo}.{name}" for algo in PRESETS for name in ("num_envs", "rollout_steps"))
-"""Settings that may change when a run goes on, where the bonus allows it."""
 MAX_CONFIG = 2**20
 """Bytes of config.toml."""
 
@@ -56,7 +54,6 @@ class RunFolder:
         return exclusive(self.path / ".run.lock", "run", WAIT_SECONDS)
 
     def write_config(self, config: RunConfig) -> None:
-        """Write the config."""
         write_atomic(self.config_file, config.to_toml().encode())
 
     @classmethod
@@ -70,7 +67,7 @@ class RunFolder:
                 raise ValueError(f"{entry} is a symbolic link: expected a run's own files")
         if config is not None:
             saved = folder.config
-            changes = [line for line in saved.differences(config) if line.split(":")[0] not in MOVABLE]
+            changes = saved.differences(config)
             if extend and [line.split(":")[0] for line in changes] == ["run.steps"]:
                 if config.steps < saved.steps:
                     raise ValueError(
@@ -113,7 +110,6 @@ class RunFolder:
         write_atomic(self.machine_file, _json([*earlier, {**machine(), "steps": self.config.steps}]))
 
     def write_result(self, result: dict[str, Any]) -> None:
-        """How the run ended."""
         write_atomic(self.result_file, _json(result))
 
     def save_models(self, name: str, models: dict[str, Any]) -> Path:

@@ -219,7 +219,7 @@ def draw_stream(path: Path, streams: int) -> Path:
             top.plot(cycles, curve("targets", name, region), color=color, label=name)
         top.set(yscale="log", ylabel="information gain (nats)", ylim=(3e-3, 5))
         top.set_title(title, loc="left")
-        for name, color in zip(names, (ORANGE, BLUE, GREY), strict=True):
+        for name, color in zip(names, (BLUE, ORANGE, GREY), strict=True):
             bottom.plot(cycles, curve("scores", name, region), color=color, label=name)
         bottom.axhline(0.0, color="black", linewidth=0.8)
         bottom.set(xlabel="model update", ylabel="mean reward")

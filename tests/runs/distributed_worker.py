@@ -27,8 +27,8 @@ from lpm.runs.distributed import joined
 
 SMALL = PPOConfig(num_envs=4, rollout_steps=32, epochs=2, network=NetworkConfig(hidden=(16, 16)))
 LPM = {"dynamics_steps": 4, "error_steps": 4, "batch_size": 64, "error_batch_size": 32, "buffer_size": 300}
-UPDATES = {"lpm": 10, "lgn": 10}
-FEWER = 5
+UPDATES = {"lpm": 6, "lgn": 6}
+FEWER = 4
 
 
 def config(env_id: str, bonus: str, agent: Any = SMALL, **fields: Any) -> RunConfig:
@@ -113,7 +113,8 @@ def killed(folder: Path) -> None:
 
         PPO.cycle = cycle_or_die  # type: ignore[method-assign]
     words = ["train", "lpm/MountainCar-v0", "--bonus", "lpm", "--steps", "1280", "--out", str(run)]
-    words += ["--ppo.num-envs", "4", "--ppo.rollout-steps", "32", "--ppo.epochs", "4"]  # few: rounding grows
+    # of ten passes rounding grows: to 6e-4 in one process, too, if the rows of its minibatches are in another order
+    words += ["--ppo.num-envs", "4", "--ppo.rollout-steps", "32", "--ppo.epochs", "4"]
     words += ["--device", "cpu", "--timeout-seconds", "60"]
     raise SystemExit(main(words))
 
@@ -147,9 +148,9 @@ def failing(folder: Path) -> None:
 
 def silent(folder: Path) -> None:
     """The second process never answers."""
-    with joined(8) as group:
+    with joined(4) as group:
         if group.rank == 1:
-            time.sleep(12)
+            time.sleep(7)
             os._exit(0)
         try:
             group.any(True)
