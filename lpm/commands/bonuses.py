@@ -69,6 +69,8 @@ def run(args: Sequence[str]) -> int:
         shown = bool(options.names) if options.fields is None else options.fields
         formula = (entry.bonus.__doc__ or "").strip().partition("\n")[0]
         lines: list[Text | Padding] = [Text(entry.bonus.use or formula)]
+        if entry.defaults:
+            lines.append(Text(f"with {', '.join(f'{field}={value!r}' for field, value in entry.defaults.items())}"))
         if shown:
             lines.append(Text(formula))
             if entry.bonus.reference:
