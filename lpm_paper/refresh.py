@@ -22,6 +22,7 @@ Marked places, in README.md and in every page under docs/, EXPERIMENT as `mounta
                                                                      `sentence`: the summary inside a paragraph
     <!-- headline EXPERIMENT/CONDITION/METRIC… -->…<!-- end -->      a row each: no bonus, RND, the best other, LGN
     <!-- suite WHAT -->…<!-- end -->                                 picture, leaderboard, references, ends or stability
+    <!-- peers FOLDER -->…<!-- end -->                               MiniGrid with SB3's PPO: lpm and RLeXplore
     <!-- bonus NAME -->…<!-- end -->                                 cost and score of one bonus, from all of these
 
 A marker that names what is not in `results/` ends the program with the page and the marker. Inside a table, a method
@@ -72,7 +73,7 @@ SB3_METRICS = ("cells", "noise", "return")
 BENCHMARKS = ROOT / "results" / "benchmarks"
 CARDS = ROOT / "results" / "suite"
 CARDS_FIGURE = ROOT / "docs" / "images" / "suite.png"
-KINDS = "table|means|headline|spread|number|sb3|stored|verdicts|kills|fuzz|two-arms|suite|bonus|defaults"
+KINDS = "table|means|headline|spread|number|sb3|stored|verdicts|kills|fuzz|two-arms|suite|bonus|defaults|peers"
 PLACE = re.compile(rf"<!-- ({KINDS}) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
 PICTURE = re.compile(r"\]\(([\w./-]+\.png)\)")
 NOT_RUN = "–"
@@ -128,6 +129,7 @@ def fill_marker(match: re.Match[str], analyses: Mapping[str, Analysis]) -> str:
         "suite": lambda: suite_part(words[0]),
         "bonus": lambda: bonus_table(analyses, words[0]),
         "defaults": lambda: defaults_table(*words),
+        "peers": lambda: peers_table(words[0]),
     }
     # Markdown: a table that follows a comment without an empty line is part of the comment
     return f"{opening}\n\n{made[kind]()}\n<!-- end -->"
@@ -385,6 +387,27 @@ def defaults_table(measure: str, *methods: str) -> str:
         if set(cells) != {NOT_RUN}:
             rows.append([f"`{next(run for runs in found.values() for run in runs)['env_id']}`", *cells])
     return markdown_table(("task", *(f"`{method}`" for method in methods)), rows)
+
+
+def peers_table(folder: str) -> str:
+    """Runs of examples/sb3_minigrid.py and benchmarks/rlexplore.py, a row a task and bonus."""
+    found: dict[tuple[str, str], list[Any]] = {}
+    for path in sorted((ROOT / "results" / folder).glob("*.json")):
+        run = json.loads(path.read_text(encoding="utf-8"))
+        settings = run["settings"]
+        bonus = settings["bonus"] + (", observations standardised" if settings["norm_obs"] else "")
+        found.setdefault((settings["env_id"], bonus), []).append(run)
+    rows = []
+    for (env_id, bonus), runs in found.items():
+        solved = [run for run in runs if run["steps_90"] is not None]
+        steps, seconds = (
+            rounded(fmean(run[key] for run in solved)) if solved else "never" for key in ("steps_90", "cpu_seconds_90")
+        )
+        success = rounded(fmean(run["curve"][-1][1] for run in runs))
+        budget = f"{runs[0]['settings']['steps']:,}"
+        rows.append([env_id, bonus, f"{len(solved)} of {len(runs)}", steps, seconds, f"{success} at {budget}"])
+    columns = ("task", "bonus", "seeds solved", "steps to 90 %", "CPU seconds to 90 %", "success, last 100 episodes")
+    return markdown_table(columns, rows)
 
 
 # ---- Stable-Baselines3, from examples/sb3_mountain_car.py ---------------------------------------------------------
