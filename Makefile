@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed-for-development
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 DEMO := demo-results
 
-.PHONY: setup demo test lint format slow bench docs refresh clean
+.PHONY: setup demo test coverage lint format slow bench docs refresh lock dist clean
 
 setup: $(STAMP)
 
@@ -37,8 +37,11 @@ lint: setup
 	$(BIN)/python tools/line_budget.py
 
 test: lint
-	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python -m pytest
 	$(BIN)/python -m pytest -q --doctest-modules lpm lpm_paper --ignore=lpm_paper/maze_miniworld.py
+
+coverage: setup
+	$(BIN)/python -m pytest --cov --cov-report=term
 
 slow: setup
 	$(BIN)/python -m pytest -m slow
@@ -61,6 +64,24 @@ docs: $(RUN)
 # Every number and figure of README and docs, from results/.
 refresh: setup
 	$(BIN)/python -m lpm_paper.refresh
+
+# constraints.txt: every version of every package that the extras bring, for all systems and Pythons. Delete a line to have it
+# chosen anew; `make lock LOCK=--upgrade` chooses all anew.
+lock:
+	$(PIP) -e '.[release]'
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra docs --extra release --no-annotate \
+	    --no-emit-index-url --custom-compile-command 'make lock' $(LOCK) pyproject.toml -o constraints.txt
+	$(BIN)/python tools/licences.py
+
+# The sdist and the wheel. The wheel is built twice and compared: the same commit gives the same bytes.
+dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+dist: setup
+	$(PIP) -e '.[release]'
+	rm -rf build dist
+	$(BIN)/python -m build --no-isolation
+	rm -rf build
+	$(BIN)/python -m build --no-isolation --wheel --outdir build/again
+	cmp dist/*.whl build/again/*.whl && sha256sum dist/*
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist site *.egg-info .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

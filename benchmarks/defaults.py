@@ -29,7 +29,7 @@ from tqdm import tqdm
 from lpm.agents import PPOConfig
 from lpm.agents.ppo import PRESETS
 from lpm.core.mixer import MixerConfig
-from lpm.envs.outside import find_spec
+from lpm.envs.third_party import find_spec
 from lpm.runs.build import build
 from lpm.runs.config import RunConfig
 from lpm.storage.files import write_atomic

@@ -17,7 +17,7 @@ COMMANDS = {
     "bonuses": "list the bonuses and their fields",
     "envs": "list the noisy-TV environments, or draw them",
     "watch": "a GIF of a trained policy, and where it has been",
-    "suite": "the score card of a bonus: coverage, families of noise, task, cost",
+    "suite": "the scorecard of a bonus: coverage, kinds of noise, task, cost",
     "reproduce": "run an experiment of the paper: table, figure, page",
     "tune": "search a bonus's settings over the runs of an experiment",
     "doctor": "versions, threads, devices, data, and what is missing",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lpm.experiments.experiment import Method
 from lpm.experiments.training import Condition, Scale, TrainingExperiment
-from lpm.suite.worlds import ROOMS, ROOMS_AGENT
+from lpm.suite.environments import ROOMS, ROOMS_AGENT
 from lpm_paper.maze import score
 from lpm_paper.methods import ADDED
 

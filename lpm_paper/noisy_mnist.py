@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lpm.data.images import ImageSet
+from lpm.data import ImageSet
 
 Kind = Literal["mixed", "deterministic", "stochastic"]
 SHARE_OF_NOISE: dict[Kind, float] = {"mixed": 0.5, "deterministic": 0.0, "stochastic": 1.0}

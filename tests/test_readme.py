@@ -164,7 +164,8 @@ def sb3_file(folder: Path, algorithm: str, bonus: str, seed: int, cells: float, 
 
 def test_the_tool_reads_runs_of_stable_baselines3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = refresh_tool()
-    monkeypatch.setattr(tool, "SB3", tmp_path)
+    sb3 = importlib.import_module("lpm_paper.sb3_results")
+    monkeypatch.setattr(sb3, "FOLDER", tmp_path)
     sb3_file(tmp_path, "PPO", "lgn", 0, 0.9, gate=1)
     sb3_file(tmp_path, "PPO", "lgn", 1, 0.7, gate=1, newer=2)
     sb3_file(tmp_path, "PPO", "none", 0, 0.5)
@@ -179,19 +180,19 @@ def test_the_tool_reads_runs_of_stable_baselines3(tmp_path: Path, monkeypatch: p
         ["SAC", "lgn_lifelong", "1", "25.0 [25–25]", "25", "1.50"],
     ]
     assert numbers == ["80", "25"]
-    tool.draw_sb3(tmp_path / "figure.png")
-    assert tool.drawn_from(tmp_path / "figure.png") == tool.sb3_curves()
+    sb3.draw(tmp_path / "figure.png")
+    assert tool.drawn_from(tmp_path / "figure.png") == sb3.picture_data()
     sb3_file(tmp_path, "PPO", "lgn", 1, 0.7, gate=2)
     assert tool.drawn_from(tmp_path / "figure.png") is not None
     with pytest.raises(SystemExit, match="runs of PPO lgn differ in gate"):
-        tool.sb3_runs()
+        sb3.runs_by_bonus()
 
 
 def test_a_measured_table_is_as_it_was_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = refresh_tool()
     monkeypatch.setattr(tool, "BENCHMARKS", tool.ROOT / "nowhere")
     with pytest.raises(SystemExit, match=r"no nowhere/speed\.json"):
-        tool.stored("speed")
+        tool.stored({}, "speed")
     monkeypatch.setattr(tool, "BENCHMARKS", tmp_path)
     (tmp_path / "speed.json").write_text(json.dumps({"columns": ["a", "b"], "rows": [["x", "1.5"]]}))
     assert "| x | 1.5 |" in tool.refreshed("<!-- stored speed --><!-- end -->", {})

@@ -1,10 +1,10 @@
 """Make the leaderboard's files anew from stored runs of `lpm suite`, and say how stable its ranks are.
 
     python tools/suite_cards.py RUNS…                # folders that `lpm suite --out` wrote
-    python tools/suite_cards.py --pages FOLDER RUNS…  # pages and pictures of the cards as well
+    python tools/suite_cards.py --pages FOLDER RUNS…  # pages of the scorecards as well
 
-It writes a card a bonus to results/suite/, and to lpm/suite/baselines.json what the package carries: the numbers of
-both references and the cards in short. A bonus whose runs do not fill a single world is left out, and said so.
+It writes a scorecard a bonus to results/suite/, and to lpm/suite/baselines.json what the package carries: the numbers
+of both references and the scorecards in short. A bonus whose runs fill no single environment is left out, and said so.
 
 The scale is made of the references' first seeds (`--references`). Runs of theirs with other seeds, as from
 `lpm suite random --compare oracle --first-seed 5`, are scored on it like a bonus: they must come out at 0 and at 1.
@@ -18,39 +18,42 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lpm.commands.suite import write_card
+from lpm.commands.suite import write_scorecard
 from lpm.experiments.experiment import folder_name
 from lpm.experiments.methods import parse_method
 from lpm.storage.files import write_atomic
 from lpm.suite.axes import Runs
-from lpm.suite.card import Card, make_card
-from lpm.suite.jobs import ARMS, measured
-from lpm.suite.stored import BASELINES, baselines, in_order, ranked, read_cards, stability
-from lpm.suite.worlds import REFERENCES, SEEDS, VERSION
+from lpm.suite.environments import REFERENCES, SEEDS, VERSION
+from lpm.suite.jobs import NOISE_TABLE, measured
+from lpm.suite.scorecard import METRICS, Scorecard, make_scorecard, rounded
+from lpm.suite.stored import BASELINES, in_order, read_scorecards
+from lpm_paper.leaderboard import FOLDER as CARDS
+from lpm_paper.leaderboard import ranked, stability
 
 ROOT = Path(__file__).resolve().parents[1]
-CARDS = ROOT / "results" / "suite"
 SCALE = "desk"
+SHORT = ("name", "label", "seeds", "total", "axes", "environments", "noise", "cost", "missing")
+"""What the package carries of a scorecard."""
 
 
 def stored_runs(folders: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:
     """Method to its results, of this version and scale."""
     found: dict[str, list[dict[str, Any]]] = {}
-    arms: dict[str, list[dict[str, Any]]] = {}
+    noise: dict[str, list[dict[str, Any]]] = {}
     for path in sorted(path for folder in folders for path in (folder / "runs").glob("**/seed_*.json")):
         result = json.loads(path.read_bytes())
         settings = result["settings"]
         if settings.get("suite") != VERSION:
             continue
-        if settings["experiment"] == ARMS:
-            arms.setdefault(path.parent.name, []).append(result)
+        if settings["experiment"] == NOISE_TABLE:
+            noise.setdefault(path.parent.name, []).append(result)
         elif settings["scale"] == SCALE:
             found.setdefault(settings["method"], []).append(result)
-    return {name: [*results, *arms.get(folder_name(name), [])] for name, results in found.items()}
+    return {name: [*results, *noise.get(folder_name(name), [])] for name, results in found.items()}
 
 
-def make_cards(results: dict[str, list[dict[str, Any]]], first: int) -> tuple[dict[str, Runs], list[Card]]:
-    """Both references by their first seeds, and a card for everything else, their other seeds too."""
+def make_cards(results: dict[str, list[dict[str, Any]]], first: int) -> tuple[dict[str, Runs], list[Scorecard]]:
+    """Both references by their first seeds, and a scorecard for everything else, their other seeds too."""
 
     def seeds(name: str, low: float, high: float) -> list[dict[str, Any]]:
         return [result for result in results[name] if low <= result["settings"]["seed"] < high]
@@ -63,7 +66,7 @@ def make_cards(results: dict[str, list[dict[str, Any]]], first: int) -> tuple[di
             continue
         try:
             cards.append(
-                make_card(
+                make_scorecard(
                     name, parse_method(name), SCALE, measured(own, SCALE), references["random"], references["oracle"]
                 )
             )
@@ -72,11 +75,23 @@ def make_cards(results: dict[str, list[dict[str, Any]]], first: int) -> tuple[di
     return references, in_order(cards)
 
 
+def baselines(references: dict[str, Runs], cards: Sequence[Scorecard]) -> dict[str, Any]:
+    """The content of lpm/suite/baselines.json."""
+    plain = {}
+    for name, runs in references.items():
+        cells = {"/".join(cell): {m: [rounded(v) for v in metrics[m]] for m in METRICS}
+                 for cell, metrics in runs.cells.items()}  # fmt: skip
+        plain[name] = {"seeds": list(runs.seeds), "conditions": cells}
+    short = [{key: card[key] for key in SHORT} for card in in_order(cards)]
+    scales = {SCALE: {"references": plain, "scorecards": short}}
+    return {"format": "lpm-suite-baselines", "suite": VERSION, "scales": scales}
+
+
 def main(words: list[str] | None = None) -> int:
-    """Write cards and baselines; print the leaderboard and its stability."""
+    """Write scorecards and baselines; print the leaderboard and its stability."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="*", help="folders of `lpm suite`; none: say how stable ranks are")
-    parser.add_argument("--pages", type=Path, help="a folder for the pages and pictures")
+    parser.add_argument("--pages", type=Path, help="a folder for the pages")
     parser.add_argument("--references", type=int, default=SEEDS[SCALE], help="how many seeds of both make the scale")
     options = parser.parse_args(words)
     if options.runs:
@@ -87,12 +102,10 @@ def main(words: list[str] | None = None) -> int:
             write_atomic(CARDS / f"{folder_name(card['name'])}.json", text.encode())
             if options.pages:
                 runs = [r for name in (card["name"], *REFERENCES) for r in results[name]]
-                print(f"page: {write_card(options.pages, card, cards, runs)}")
-        content = (
-            json.dumps(baselines({SCALE: (references, ranked(cards))}), separators=(",", ":"), allow_nan=False) + "\n"
-        )
+                print(f"page: {write_scorecard(options.pages, card, cards, runs)}")
+        content = json.dumps(baselines(references, ranked(cards)), separators=(",", ":"), allow_nan=False) + "\n"
         write_atomic(ROOT / "lpm" / "suite" / BASELINES, content.encode())
-    cards, warnings = read_cards(CARDS)
+    cards, warnings = read_scorecards(CARDS)
     for warning in warnings:
         print(f"warning: {warning}")
     for card in cards:

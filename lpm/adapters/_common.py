@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.episodes import RECENT, EpisodeSums
 from lpm.core.errors import finite
 from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
+from lpm.core.vector import RECENT, EpisodeSums
 from lpm.utils.versions import pip_install
 
 

@@ -34,7 +34,7 @@ Rewards = TypeVar("Rewards", NDArray[Any], Tensor)
 log = logging.getLogger("lpm")
 
 
-class Intrinsic(VectorWrapper[Any, Any, Any, Any, Any]):
+class Intrinsic(VectorWrapper):  # type: ignore[type-arg, unused-ignore]  # generic since gymnasium 1.4 only
     """Adds a bonus to the rewards of a training loop, a rollout at a time.
 
     It steps the environments as they are, and remembers the true successor of every step, in each of Gymnasium's

@@ -25,20 +25,3 @@ from lpm.agents.ppo import PPOConfig as PPOConfig
 from lpm.core.errors import NonFiniteError as NonFiniteError
 from lpm.core.mixer import MixerConfig as MixerConfig
 from lpm.core.mixer import RewardMixer as RewardMixer
-
-__all__ = [
-    "A2C",
-    "PPO",
-    "A2CConfig",
-    "ActorCritic",
-    "Agent",
-    "AgentConfig",
-    "Block",
-    "Collector",
-    "MixerConfig",
-    "NetworkConfig",
-    "NonFiniteError",
-    "PPOConfig",
-    "RewardMixer",
-    "gae",
-]

@@ -7,18 +7,16 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from lpm.agents.agent import Agent, AgentConfig, LearnBatch, PolicyKind
-from lpm.agents.collect import Envs
+from lpm.agents.agent import Agent, AgentConfig, LearnBatch
 from lpm.agents.policy import NetworkConfig
-from lpm.core.bonus import IntrinsicReward
-from lpm.core.mixer import MixerConfig
+from lpm.core.settings import Count
 
 
 @dataclass(frozen=True)
 class A2CConfig(AgentConfig):
     """Settings of A2C. The defaults suit small environments; "paper-maze" and "release-maze" hold the LPM paper's."""
 
-    rollout_steps: int = 16
+    rollout_steps: Count = 16
     """Steps per environment between two updates. Paper (MiniWorld): 64."""
     learning_rate: float = 2e-3
     """Of RMSprop. Paper (MiniWorld): 0.01."""
@@ -55,26 +53,14 @@ class A2C(Agent):
     """One step of RMSprop on each block."""
 
     name = "a2c"
+    Config = A2CConfig
     clips_parts = False  # RMSprop's large ε makes the length of a step matter: the critic's errors then slow the actor
     config: A2CConfig
 
-    def __init__(
-        self,
-        envs: Envs,
-        bonus: IntrinsicReward | None = None,
-        config: A2CConfig | None = None,
-        mixer: MixerConfig | None = None,
-        *,
-        total_steps: int,
-        seed: int = 0,
-        device: str | torch.device = "cpu",
-        policy: PolicyKind = "learnt",
-    ) -> None:
-        c = config or A2CConfig()
-        super().__init__(envs, bonus, c, mixer, total_steps=total_steps, seed=seed, device=device, policy=policy)
-        self.optimizer = torch.optim.RMSprop(
-            self.trained, lr=c.learning_rate, alpha=c.rms_alpha, eps=c.rms_eps, foreach=True
-        )
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        """RMSprop."""
+        c = self.config
+        return torch.optim.RMSprop(self.trained, lr=c.learning_rate, alpha=c.rms_alpha, eps=c.rms_eps, foreach=True)
 
     def learn(self, batch: LearnBatch, entropy: float) -> dict[str, float]:
         """One gradient step on the whole block."""

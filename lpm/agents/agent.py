@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -17,18 +17,18 @@ from lpm.agents.collect import Block, Collector, Envs
 from lpm.agents.gae import gae
 from lpm.agents.oracle import CellCounts
 from lpm.agents.policy import ActorCritic, NetworkConfig
-from lpm.agents.shards import part_of_rows, whole_rows
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.errors import NonFiniteError, finite
-from lpm.core.group import RowIndex, current_group
+from lpm.core.group import RowIndex, current_group, part_of_rows, whole_rows
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
 from lpm.core.monitor import BonusMonitor
 from lpm.core.registry import resolve_device
-from lpm.core.settings import Schedule, expect, expect_at_least, expect_schedule, scheduled
+from lpm.core.settings import Count, Settings, expect
 from lpm.core.spaces import Spaces
 from lpm.nn.inputs import in_chunks
 from lpm.storage.state_tree import check_generator, check_like, check_optimizer
 
+Schedule = Literal["constant", "linear", "exponential", "cosine"]
 PolicyKind = Literal["learnt", "uniform", "oracle"]
 POLICIES = get_args(PolicyKind)
 """A policy that learns; and the two references for coverage: uniformly random actions that nothing learns from, and a
@@ -36,12 +36,12 @@ policy that learns from counts of the environment's own cells instead of a bonus
 
 
 @dataclass(frozen=True)
-class AgentConfig:
+class AgentConfig(Settings):
     """Settings that every learner has."""
 
-    num_envs: int = 8
+    num_envs: Count = 8
     """Parallel environments. Paper: 64 (Atari), 1 (MiniWorld)."""
-    rollout_steps: int = 128
+    rollout_steps: Count = 128
     """Steps per environment between two updates. Paper: 128 (Atari), 64 (MiniWorld)."""
     learning_rate: float = 1e-3
     """Of the optimiser. Paper: 1e-4 (Atari), 0.01 (MiniWorld)."""
@@ -77,8 +77,7 @@ class AgentConfig:
     """The networks."""
 
     def __post_init__(self) -> None:
-        expect_at_least(self, 1, "num_envs", "rollout_steps")
-        expect(self, "value_heads", self.value_heads in (1, 2), "1 or 2")
+        super().__post_init__()
         expect_schedule(self, "learning_rate_schedule", "learning_rate", "final_learning_rate")
         expect_schedule(self, "entropy_schedule", "entropy", "final_entropy")
 
@@ -111,26 +110,25 @@ class Agent:
     """Collector, networks, bonus and mixer of a run; `cycle` tells the algorithm, a subclass how the policy learns."""
 
     name: ClassVar[str]
+    Config: ClassVar[type[AgentConfig]]
     clips_parts: ClassVar[bool]
     """Whether the gradients of actor and critic are bounded each by itself."""
     config: AgentConfig
-    optimizer: torch.optim.Optimizer
 
     def __init__(
         self,
         envs: Envs,
-        bonus: IntrinsicReward | None,
-        config: AgentConfig,
-        mixer: MixerConfig | None,
+        bonus: IntrinsicReward | None = None,
+        config: AgentConfig | None = None,
+        mixer: MixerConfig | None = None,
         *,
         total_steps: int,
-        seed: int,
-        device: str | torch.device,
-        policy: PolicyKind,
-        fuse: bool = True,
+        seed: int = 0,
+        device: str | torch.device = "cpu",
+        policy: PolicyKind = "learnt",
     ) -> None:
         """Of several processes (`lpm.core.group.using`) `config` is that of all, and `envs` are this one's share."""
-        group = current_group()
+        group, config = current_group(), config or self.Config()
         if envs.num_envs * group.size != config.num_envs:
             expected = config.num_envs if group.is_single else f"{config.num_envs} / {group.size}"
             raise ValueError(f"envs: expected {expected} environments as in the config, got {envs.num_envs}")
@@ -154,7 +152,7 @@ class Agent:
             self.policy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._parts = self.policy.parts() if self.clips_parts else [list(self.policy.parameters())]
         self._part_sizes = [sum(p.numel() for p in part) for part in self._parts]
-        self.flat = self.policy.fuse() if self.device.type == "cpu" and fuse else None
+        self.flat = self.policy.fuse() if self.device.type == "cpu" and self.fuses else None
         self.collector = Collector(
             envs, self.spaces, config.rollout_steps, seed=env_seed, device=self.device, group=group
         )
@@ -164,6 +162,11 @@ class Agent:
         self.messages: list[str] = []
         """What the monitor has found since somebody last looked; whoever shows them clears the list."""
         self.seconds = {"bonus": 0.0, "learn": 0.0}
+        self.optimizer = self.make_optimizer()
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        """What moves `trained`."""
+        raise NotImplementedError
 
     def cycle(self) -> dict[str, float]:
         """Collect a block, score it, mix the rewards, learn from them, let the bonus learn; what there is to log."""
@@ -206,6 +209,11 @@ class Agent:
     def progress(self) -> float:
         """Share of the run that is done."""
         return min(self.steps / self.total_steps, 1.0)
+
+    @property
+    def fuses(self) -> bool:
+        """Whether small networks on a CPU learn by the fused passes."""
+        return True
 
     @property
     def trained(self) -> list[torch.nn.Parameter]:
@@ -396,11 +404,6 @@ class Agent:
             assert state is not None
             self.load_state_dict(state)
             return
-        if state is not None and self.has_other_envs(state):
-            raise ValueError(
-                f"the state is of {len(state['collector']['ended'])} environments: expected {self.config.num_envs}, as "
-                "only a single process can go on with another number"
-            )
         parts = None if state is None else [self._part_of(state, rank) for rank in range(self.group.size)]
         self.load_state_dict(self.group.scatter(parts))
 
@@ -431,17 +434,11 @@ class Agent:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` saved; a state that does not fit is refused before anything is changed.
-
-        From another number of environments everything goes on but the running episodes, which begin anew.
-        """
+        """Restore what `state_dict` saved; a state that does not fit is refused before anything is changed."""
         if state.get("algorithm") != self.name:
             raise ValueError(f"expected the state of {self.name}, got that of {state.get('algorithm')}")
-        anew = self.group.is_single and self.has_other_envs(state)
-        if anew:
-            state = self._with_new_episodes(state)
         own = self.state_dict()
-        collector = {**own["collector"], "recent": [], **({"envs": {}} if anew else {})}
+        collector = {**own["collector"], "recent": []}
         check_like({**own, "optimizer": {}, "bonus": own["bonus"] and {}, "collector": collector}, state, "agent")
         if self.bonus is not None:
             self.bonus.check_state(state["bonus"])
@@ -458,25 +455,6 @@ class Agent:
         self.generator.set_state(state["generator"].cpu())
         for part, seconds in state["seconds"].items():
             (self.seconds if part in self.seconds else self.collector.seconds)[part] = seconds
-
-    def has_other_envs(self, state: Mapping[str, Any]) -> bool:
-        """Whether a state is of another number of environments."""
-        ended = state.get("collector", {}).get("ended")
-        return isinstance(ended, np.ndarray) and len(ended) != self.config.num_envs
-
-    def _with_new_episodes(self, state: dict[str, Any]) -> dict[str, Any]:
-        """The state of another number of environments with what belongs to each of them replaced by a beginning."""
-        came = len(state["collector"]["ended"])
-        if self.bonus is not None and self.bonus.episodic:
-            raise ValueError(
-                f"{type(self.bonus).__name__} remembers the running episode of each of its {came} environments, so it "
-                f"cannot go on with {self.config.num_envs}"
-            )
-        fresh = self.collector.state_dict()
-        rows = {name: fresh[name] for name in ("obs", "ended", "returns", "lengths")}
-        collector = {**state["collector"], **rows, "envs": {}}
-        mixer = {**state["mixer"], **self.mixer.rows_of(self.mixer.state_dict())}
-        return {**state, "collector": collector, "mixer": mixer}
 
 
 def paid_more(some: Floats, others: Floats) -> float:
@@ -496,3 +474,26 @@ def explained_variance(batch: LearnBatch) -> float:
     residual = (batch.returns - batch.values).var(0, correction=0)
     share = torch.where(variance > 1e-12, 1 - residual / variance.clamp_min(1e-12), torch.zeros_like(variance))
     return float(share.mean())
+
+
+def expect_schedule(config: Any, name: str, start: str, end: str) -> None:
+    """Refuse a schedule that cannot lead from the field `start` to the field `end`."""
+    if getattr(config, name) == "exponential":  # it multiplies: from 0 it never leaves, to 0 it is there at once
+        for value in (start, end):
+            expect(config, value, getattr(config, value) > 0, f"a number above 0 with {name}='exponential'")
+
+
+def scheduled(schedule: Schedule, start: float, end: float, progress: float) -> float:
+    """A value on its way from `start` to `end`, at a `progress` between 0 and 1.
+
+    >>> [scheduled("linear", 1.0, 0.0, p) for p in (0.0, 0.25, 1.0)]
+    [1.0, 0.75, 0.0]
+    """
+    progress = min(max(progress, 0.0), 1.0)
+    if schedule == "constant":
+        return start
+    if schedule == "exponential":
+        return start * math.pow(end / start, progress)
+    if schedule == "cosine":
+        progress = 0.5 - 0.5 * math.cos(math.pi * progress)
+    return start + (end - start) * progress

@@ -19,14 +19,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lpm.agents.policy import ActorCritic
-from lpm.agents.shards import whole_rows
-from lpm.core.episodes import RECENT, EpisodeSums
 from lpm.core.errors import NonFiniteError
-from lpm.core.group import SINGLE_PROCESS, ProcessGroup
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup, whole_rows
 from lpm.core.mixer import Floats, Mask
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.core.vector import autoreset_mode, use_final_obs, valid_steps
+from lpm.core.vector import RECENT, EpisodeSums, autoreset_mode, use_final_obs, valid_steps
 
 Envs = VectorEnv[Any, Any, Any]
 

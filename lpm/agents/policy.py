@@ -16,7 +16,7 @@ from gymnasium.spaces import Box
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lpm.core.settings import expect, expect_choice
+from lpm.core.settings import Positive, Settings
 from lpm.core.spaces import Spaces
 from lpm.nn.fused import FlatParameters, FusedMLP, InferenceMLP, linear_layers
 from lpm.nn.inputs import ObservationInput
@@ -27,7 +27,7 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 @dataclass(frozen=True)
-class NetworkConfig:
+class NetworkConfig(Settings):
     """The agent's networks."""
 
     hidden: tuple[int, ...] = (64, 64)
@@ -45,14 +45,10 @@ class NetworkConfig:
     no vectors of bits, as of a one-hot code: divided by its deviation, a rare 1 would drown all others.
     "robust" scales vectors by the densest half of the values and squashes the rest, for those that are noise at
     times; images it leaves as they are."""
-    clip_observation: float = 10.0
+    clip_observation: Positive = 10.0
     """Bound on standardised observations."""
     initial_log_std: float = 0.0
     """Start of the Gaussian's log standard deviation (continuous actions; bounded ones are scaled to [-1, 1])."""
-
-    def __post_init__(self) -> None:
-        expect_choice(self, "normalise", "auto", "none", "standard", "robust")
-        expect(self, "clip_observation", self.clip_observation > 0, "a number above 0")
 
 
 class ActorCritic(nn.Module):

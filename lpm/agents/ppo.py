@@ -10,13 +10,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lpm.agents.agent import Agent, AgentConfig, LearnBatch, PolicyKind
-from lpm.agents.collect import Envs
+from lpm.agents.agent import Agent, AgentConfig, LearnBatch
 from lpm.agents.policy import NetworkConfig
-from lpm.agents.shards import minibatches
-from lpm.core.bonus import IntrinsicReward
-from lpm.core.mixer import MixerConfig
-from lpm.core.settings import expect, expect_at_least
+from lpm.core.group import RowIndex
+from lpm.core.settings import Count, expect
 
 
 @dataclass(frozen=True)
@@ -27,9 +24,9 @@ class PPOConfig(AgentConfig):
 
     entropy: float = 0.01
     """Weight of the entropy bonus. Paper (Atari): 0.001."""
-    epochs: int = 10
+    epochs: Count = 10
     """Passes over each block. Paper (Atari): 3."""
-    minibatches: int = 4
+    minibatches: Count = 4
     """Gradient steps per pass. Paper (Atari): 8."""
     adam_eps: float = 1e-5
     """ε of Adam."""
@@ -46,7 +43,6 @@ class PPOConfig(AgentConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect_at_least(self, 1, "epochs", "minibatches")
         rows = self.num_envs * self.rollout_steps
         expect(self, "minibatches", self.minibatches <= rows, f"at most num_envs * rollout_steps = {rows}")
 
@@ -82,40 +78,25 @@ class PPO(Agent):
     """Clipped steps of Adam, several passes over each block in minibatches."""
 
     name = "ppo"
+    Config = PPOConfig
     clips_parts = True
     config: PPOConfig
 
-    def __init__(
-        self,
-        envs: Envs,
-        bonus: IntrinsicReward | None = None,
-        config: PPOConfig | None = None,
-        mixer: MixerConfig | None = None,
-        *,
-        total_steps: int,
-        seed: int = 0,
-        device: str | torch.device = "cpu",
-        policy: PolicyKind = "learnt",
-    ) -> None:
-        c = config or PPOConfig()
-        super().__init__(
-            envs,
-            bonus,
-            c,
-            mixer,
-            total_steps=total_steps,
-            seed=seed,
-            device=device,
-            policy=policy,
-            fuse=c.compile == "off",
-        )
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        """Adam; and what the loss is computed with."""
+        c = self.config
         if c.amp and self.device.type != "cuda":
             raise ValueError(f"PPOConfig.amp: expected a CUDA device, got {self.device}")
-        self.optimizer = torch.optim.Adam(self.trained, lr=c.learning_rate, eps=c.adam_eps, fused=True)
         self._precision: AbstractContextManager[None] = (
             torch.autocast(self.device.type, dtype=torch.bfloat16) if c.amp else nullcontext()
         )
         self._compiled_loss = self._loss if c.compile == "off" else torch.compile(self._loss, mode=c.compile)
+        return torch.optim.Adam(self.trained, lr=c.learning_rate, eps=c.adam_eps, fused=True)
+
+    @property
+    def fuses(self) -> bool:
+        """Compiled networks are not fused by hand."""
+        return self.config.compile == "off"
 
     def learn(self, batch: LearnBatch, entropy: float) -> dict[str, float]:
         """Several passes over the block."""
@@ -174,3 +155,16 @@ class PPO(Agent):
             kl = (ratio - 1 - log_ratio).mean()
             clipped = ((ratio - 1).abs() > c.clip).float().mean()
         return policy_loss, 0.5 * error.mean(0).sum(), entropy.mean(), kl, clipped
+
+
+def minibatches(order: Tensor, size: int, place: RowIndex | None) -> tuple[Tensor, list[int] | int, list[int] | None]:
+    """Of a shuffled `order` of all rows, cut into minibatches of `size`: this process's rows, how many each has, and
+    by how many each counts. A minibatch of which it has none is given its first row, which counts 0."""
+    if place is None:
+        return order, size, None
+    table = torch.full((place.total,), -1, device=order.device)
+    table[place.index] = torch.arange(len(place.index), device=order.device)
+    parts = [part[part >= 0] for part in torch.split(table[order], size)]
+    weights = [len(part) for part in parts]
+    parts = [part if len(part) else part.new_zeros(1) for part in parts]
+    return torch.cat(parts), [len(part) for part in parts], weights

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lpm.core.settings import expect, expect_at_least, expect_choice
+from lpm.core.settings import Count, Positive, Settings
 from lpm.core.spaces import Spaces
 from lpm.nn.hashing import Key, ObservationKeys
 
 
 @dataclass(frozen=True)
-class KeyConfig:
+class KeyConfig(Settings):
     """How observations become keys."""
 
     key: Key = "auto"
     """"bytes": every byte of an image or grid (papers: the grid's full state or its bytes); "bins": cells of a
     vector; "simhash": signs of random projections. "auto": bytes for images and grids, bins for vectors of at most 16
     dimensions, simhash for longer ones."""
-    bins: int = 20
+    bins: Count = 20
     """Cells across the range of each bounded dimension, for "bins"."""
-    bin_width: float = 0.1
+    bin_width: Positive = 0.1
     """Width of the cells of unbounded dimensions, in the observation's own unit, for "bins"."""
-    hash_bits: int = 64
+    hash_bits: Count = 64
     """Random projections of "simhash" (Tang et al. 2017: 16 to 256)."""
-
-    def __post_init__(self) -> None:
-        expect_choice(self, "key", "auto", "bytes", "bins", "simhash")
-        expect_at_least(self, 1, "bins", "hash_bits")
-        expect(self, "bin_width", self.bin_width > 0, "more than 0")
 
     def build(self, spaces: Spaces) -> ObservationKeys:
         """The module that computes the keys; call it inside `seeded`."""

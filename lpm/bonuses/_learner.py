@@ -1,21 +1,64 @@
-"""The cycle of every bonus that learns from its experience."""
+"""The settings and the cycle that bonuses which learn from their experience share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.settings import Count, NonNegative, Settings
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Loss
 
 
+@dataclass(frozen=True)
+class FitConfig(Settings):
+    """How models are fitted to what came since the last update."""
+
+    lr: NonNegative = 1e-4
+    """Adam learning rate."""
+    epochs: Count = 3
+    """Passes over the transitions of a rollout per update."""
+    batch_size: Count = 256
+    """Minibatch."""
+
+
+@dataclass(frozen=True)
+class LearnerConfig(FitConfig):
+    """The same, and the scale of observations, which is fixed at the first update."""
+
+    normalise: Literal["auto", "none", "standard", "scalar"] = "auto"
+    """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
+    "standard" clips at ±10; "scalar": mean per pixel, one common std. Rewards are 0 until the statistics exist."""
+    warmup: Count = 1
+    """Transitions to observe before the statistics freeze (large-scale-curiosity code: 10,000)."""
+
+
 def feature_width(spaces: Spaces, given: int | None) -> int:
     """How many features a model sees: what the config says or, if it is None, 128 of vectors and 512 of images."""
     return (128 if spaces.kind == "vector" else 512) if given is None else given
+
+
+class MemoryBonus(IntrinsicReward):
+    """A bonus whose memory moves on within a block: a method writes `_walk`, which scores and perhaps remembers."""
+
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
+        """Rewards of a block, (T, N), in time order; with `keep`, the block is remembered."""
+        raise NotImplementedError
+
+    def _score(self, batch: Transitions) -> Tensor:
+        return self._walk(batch, keep=False)
+
+    def _observe(self, batch: Transitions) -> None:
+        self._walk(batch, keep=True)
+
+    def _step(self, batch: Transitions) -> Tensor:
+        return self._walk(batch, keep=True)
 
 
 class Learner(IntrinsicReward):

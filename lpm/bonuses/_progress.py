@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.settings import expect, expect_at_least, expect_choice
+from lpm.core.settings import Count, NonNegative, Positive, Settings
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import Columns, TransitionBuffer, fixed_sample
@@ -26,20 +26,20 @@ FLOOR_ROWS = 512  # rows at most that the relative floor is measured on
 
 
 @dataclass(frozen=True)
-class ProgressConfig:
+class ProgressConfig(Settings):
     """Settings of f, of its error and of B. Sections and appendices are the paper's."""
 
-    error_floor: float | None = None
+    error_floor: Positive | None = None
     """Added to the MSE before the logarithm, in reward and target alike. None: 1e-6 for images, 1e-4 for vectors.
     Paper: none stated; release: 1e-6, in the target only."""
     normalise: Normalise | Literal["auto"] = "auto"
     """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
     "standard" clips at ±10; "scalar" (release, Atari): mean per pixel, one common std; "robust" (vectors): by the
     densest half of the values, the rest squashed. Paper: none stated."""
-    warmup: int = 1
+    warmup: Count = 1
     """Transitions to observe before the first update, if it freezes statistics or measures a relative floor; errors
     from before are not queued. Release: 10,000."""
-    buffer_size: int | None = None
+    buffer_size: Count | None = None
     """Capacity of the replay buffer B in transitions. None: 64 rollouts, but at least 2,048 (or what 16 MiB hold), at
     most 65,536 or what 512 MiB hold, and never less than the queue or a rollout. Paper: unbounded."""
     dynamics_hidden: tuple[int, ...] | None = None
@@ -48,28 +48,16 @@ class ProgressConfig:
     """Let f's last layer see its input (App. C.1: MNIST). Vectors only."""
     predict: Literal["next", "delta"] = "next"
     """What f predicts: the next observation (Sec. 3) or its change. "delta" is for vectors only."""
-    features: int | None = 512
+    features: Count | None = 512
     """Linear layer after the convolutions (App. C.3: 512). None: none, as in MiniWorld (App. C.2)."""
     activation: Activation = "leaky_relu"
     """Activation of the convolutional encoder: "leaky_relu" for Atari (App. C.3), "relu" for MiniWorld (App. C.2)."""
-    dynamics_lr: float = 1e-3
+    dynamics_lr: NonNegative = 1e-3
     """Adam learning rate of f (App. C.1, C.2; release Atari: 1e-4)."""
-    dynamics_steps: int = 16
+    dynamics_steps: Count = 16
     """Gradient steps of f per update. Paper: not stated beyond "update"; release: 1 to 24."""
-    batch_size: int = 256
+    batch_size: Count = 256
     """Minibatch of f (App. C.1: 32)."""
-
-    def __post_init__(self) -> None:
-        expect_choice(self, "normalise", "auto", *get_args(Normalise))
-        expect_choice(self, "predict", "next", "delta")
-        expect_choice(self, "activation", *get_args(Activation))
-        for name in ("buffer_size", "features"):
-            value = getattr(self, name)
-            expect(self, name, value is None or value >= 1, "at least 1, or None")
-        expect_at_least(self, 1, "warmup", "dynamics_steps", "batch_size")
-        expect(self, "dynamics_lr", 0 <= self.dynamics_lr < math.inf, "at least 0 and finite")
-        floor = self.error_floor
-        expect(self, "error_floor", floor is None or 0 < floor < math.inf, "more than 0 and finite, or None")
 
 
 def log_error(mse: Tensor, floor: float | Tensor) -> Tensor:

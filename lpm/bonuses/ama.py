@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from lpm.bonuses._dynamics import MNIST
-from lpm.bonuses._learner import Learner
+from lpm.bonuses._learner import Learner, LearnerConfig
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice
+from lpm.core.settings import NonNegative, Positive, expect
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import GaussianDynamicsModel
 from lpm.nn.experience import Experience, Prepared
@@ -37,23 +37,18 @@ def loss(square: Tensor, log_variance: Tensor, lam: float = 1.0) -> Tensor:
 
 
 @dataclass(frozen=True)
-class AMAConfig:
+class AMAConfig(LearnerConfig):
     """Settings of AMA. "Code" is the authors' repository, which has one setting per experiment."""
 
-    eta: float = 1.0
+    eta: NonNegative = 1.0
     """η, weight of the predicted variance in the reward (code: 1). The reward of noise is 0 only if η = λ."""
-    lam: float = 1.0
+    lam: Positive = 1.0
     """λ, weight of the log-variance in the loss (code: 1 for MNIST and retro games; MiniGrid in effect 0.1)."""
     clip: Clip = "none"
     """Where the reward is cut at 0: nowhere (code: MNIST, retro), after averaging over dimensions ("mean", an option
     of the retro code), or in every dimension ("elem", MiniGrid), which leaves 0.48 σ² for calibrated noise."""
     bounds: tuple[float, float] | None = (-10.0, 10.0)
     """Smooth limits of the log-variance; exp(−s) explodes on deterministic dimensions without. Code: none."""
-    normalise: Literal["auto", "none", "standard", "scalar"] = "auto"
-    """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
-    "standard" clips at ±10. Rewards are 0 until the statistics exist. Retro code: "scalar"."""
-    warmup: int = 1
-    """Transitions to observe before the statistics freeze (retro code: 10,000)."""
     hidden: tuple[int, ...] | None = None
     """Hidden layers that both heads share. None: (256, 256) for vectors, (512,) after the encoder for images.
     MNIST: (784, 784)."""
@@ -65,19 +60,9 @@ class AMAConfig:
     """Linear layer after the convolutions. None: none."""
     activation: Activation = "leaky_relu"
     """Activation of the convolutional encoder."""
-    lr: float = 1e-4
-    """Adam learning rate (code: 1e-4, where its plain MSE model has 1e-3)."""
-    epochs: int = 3
-    """Passes over the transitions of a rollout per update (retro code: 3)."""
-    batch_size: int = 256
-    """Minibatch (MNIST: 32)."""
 
     def __post_init__(self) -> None:
-        expect_choice(self, "clip", "none", "mean", "elem")
-        expect_choice(self, "normalise", "auto", "none", "standard", "scalar")
-        expect(self, "lam", self.lam > 0, "more than 0 (at 0 the variance grows without limit)")
-        expect_at_least(self, 1, "warmup", "epochs", "batch_size")
-        expect_at_least(self, 0, "eta", "lr")
+        super().__post_init__()
         expect(self, "bounds", self.bounds is None or self.bounds[0] < self.bounds[1], "(low, high) with low < high")
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lpm.bonuses._learner import Learner
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice
+from lpm.core.settings import Count, Positive, Settings
 from lpm.core.transitions import Transitions
 from lpm.nn.bayes import BayesianRegression, RandomFeatures, expected_gain, realised_gain
 from lpm.nn.experience import Experience, Prepared
@@ -22,31 +22,24 @@ from lpm.nn.statistics import RangeWatch, RunningMoments
 
 
 @dataclass(frozen=True)
-class BayesGainConfig:
+class BayesGainConfig(Settings):
     """Settings of the information gain. "Code" is openai/vime, whose model is a Bayesian neural network."""
 
     gain: Literal["realised", "expected"] = "realised"
     """The reward: the KL between the posteriors after and before the transition (paper, Eq. 5), or its expectation
     before the next observation is seen, which noise cannot raise."""
-    features: int = 128
+    features: Count = 128
     """Random features of the linear model. Code: a network with 32 hidden units."""
-    noise: float = 0.5
+    noise: Positive = 0.5
     """σ of the likelihood, in units of the standardised next observation (code: 5.0)."""
-    prior: float = 1.0
+    prior: Positive = 1.0
     """Standard deviation of the weights' prior (code: 0.5, for a network)."""
-    length_scale: float | None = None
+    length_scale: Positive | None = None
     """Of the random Fourier features. None: the root of the number of inputs."""
-    state: int = 32
+    state: Count = 32
     """Images only: width of the frozen random features that stand for the state. Code: no images."""
-    warmup: int = 1
+    warmup: Count = 1
     """Transitions to observe before the statistics of states freeze; rewards are 0 before."""
-
-    def __post_init__(self) -> None:
-        expect_choice(self, "gain", "realised", "expected")
-        expect_at_least(self, 1, "features", "state", "warmup")
-        expect(self, "length_scale", self.length_scale is None or self.length_scale > 0, "more than 0, or None")
-        for name in ("noise", "prior"):
-            expect(self, name, getattr(self, name) > 0, "more than 0")
 
 
 @register("bayes_gain")

@@ -14,9 +14,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from lpm.bonuses._learner import Learner
+from lpm.bonuses._learner import Learner, LearnerConfig
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice
+from lpm.core.settings import Count, Decay, NonNegative, Size
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import fixed_sample
 from lpm.nn.experience import Experience, Prepared
@@ -52,47 +52,35 @@ def opposed(z: Tensor, weight: float) -> Tensor:
 
 
 @dataclass(frozen=True)
-class BYOLHindsightConfig:
+class BYOLHindsightConfig(LearnerConfig):
     """Settings of the small form. "Paper" is its large one, with recurrent beliefs and Atari's convolutions."""
 
     reward: Literal["both", "reconstruction"] = "both"
     """The reward: the loss that the model minimises, or only the error of the reconstruction."""
-    invariance_weight: float = 1.0
+    invariance_weight: NonNegative = 1.0
     """Weight of the invariance beside the reconstruction, in the loss and in the reward. 0: BYOL-Explore, whose z may
     carry everything."""
-    features: int = 128
+    features: Count = 128
     """Width of the embeddings (paper: 512)."""
     encoder_hidden: tuple[int, ...] = (256,)
     """Hidden layers of the encoder of vectors. Images have the convolutions of the other methods."""
-    hindsight: int = 32
+    hindsight: Count = 32
     """Width of z (paper: 256)."""
-    noise: int = 32
+    noise: Size = 32
     """Width of the noise that the generator may use to blur z; it is 0 when rewards are computed (paper: 256)."""
     hidden: tuple[int, ...] = (256,)
     """Hidden layers of generator, reconstructor and critic (paper: three of 512)."""
-    decay: float = 0.99
+    decay: Decay = 0.99
     """What the target encoder keeps of its own weights at each gradient step of the encoder (BYOL-Explore: 0.99)."""
-    contrasts: int = 31
+    contrasts: Count = 31
     """Hindsight vectors of other transitions that each is told from: others of the minibatch in the loss, and as many
     that are kept from the last update in the reward."""
-    normalise: Literal["auto", "none", "standard", "scalar"] = "auto"
-    """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
-    "standard" clips at ±10. Rewards are 0 until the statistics exist. Paper: images only, no."""
-    warmup: int = 1
-    """Transitions to observe before the statistics freeze."""
-    lr: float = 3e-4
+    lr: NonNegative = 3e-4
     """Adam learning rate of everything."""
-    epochs: int = 4
+    epochs: Count = 4
     """Passes over the transitions of a rollout per update."""
-    batch_size: int = 128
+    batch_size: Count = 128
     """Minibatch."""
-
-    def __post_init__(self) -> None:
-        expect_choice(self, "reward", "both", "reconstruction")
-        expect_choice(self, "normalise", "auto", "none", "standard", "scalar")
-        expect_at_least(self, 1, "features", "hindsight", "contrasts", "warmup", "epochs", "batch_size")
-        expect_at_least(self, 0, "invariance_weight", "noise", "lr")
-        expect(self, "decay", 0 <= self.decay < 1, "at least 0 and less than 1")
 
 
 @register("byol_hindsight")

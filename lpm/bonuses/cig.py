@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import Learner, feature_width
+from lpm.bonuses._learner import Learner, MemoryBonus, feature_width
+from lpm.bonuses.ensemble import ForwardEnsembleConfig
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least
+from lpm.core.settings import Count
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import mean_square
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.inputs import in_chunks
 from lpm.nn.memory import EpisodicMemory
-from lpm.nn.networks import Activation
 from lpm.nn.random_target import random_encoder
 from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedForward
@@ -57,43 +57,15 @@ def conditional_gain(rows: Tensor, before: Tensor, noise: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class CIGConfig:
-    """Settings of CIG."""
+class CIGConfig(ForwardEnsembleConfig):
+    """Settings of CIG: those of the ensemble, whose members here learn from all samples, and of the condition."""
 
-    members: int = 5
-    """K, number of forward models (paper: 5)."""
-    prefix: int = 15
+    prefix: Count = 15
     """Steps of the episode before a transition that its reward is conditioned on (paper: imagined rollouts of 15)."""
-    features: int | None = None
-    """Width of the frozen random features that are predicted. None: 512 for images, 128 for vectors. Paper: the latent
-    of a world model."""
-    encoder_hidden: tuple[int, ...] = (128, 128)
-    """Hidden layers of the random encoder for vectors. Images have the convolutions of the other methods."""
-    hidden: tuple[int, ...] = (512,)
-    """Hidden layers of each member."""
-    activation: Activation = "leaky_relu"
-    """Activation of the random encoder."""
-    clip: float = 5.0
-    """Observations are standardised, each dimension, and clipped to ±clip; rewards are 0 until there are statistics."""
-    warmup: int = 1
-    """Transitions to observe before the first statistics take effect."""
-    lr: float = 1e-4
-    """Adam learning rate of the members, as of `ensemble`."""
-    epochs: int = 3
-    """Passes over the transitions of a rollout per update, as of `ensemble`."""
-    batch_size: int = 256
-    """Minibatch."""
-
-    def __post_init__(self) -> None:
-        expect_at_least(self, 2, "members")
-        expect_at_least(self, 1, "prefix", "warmup", "epochs", "batch_size")
-        expect_at_least(self, 0, "lr")
-        expect(self, "clip", self.clip > 0, "more than 0")
-        expect(self, "features", self.features is None or self.features >= 1, "at least 1, or None")
 
 
 @register("cig")
-class CIG(Learner):
+class CIG(MemoryBonus, Learner):
     """Conditional information gain: an ensemble's disagreement above the noise, less what the last steps showed."""
 
     label = "CIG"
@@ -118,20 +90,10 @@ class CIG(Learner):
         self.register_buffer("noise", torch.zeros(()))
 
     # ---- collection ---------------------------------------------------------------------------------------
-    def _score(self, batch: Transitions) -> Tensor:
-        return self._walk(batch, self.memory.fork())
-
-    def _observe(self, batch: Transitions) -> None:
-        self._step(batch)
-
-    def _step(self, batch: Transitions) -> Tensor:
-        reward = self._walk(batch, self.memory)
-        self.experience.observe(batch)
-        return reward
-
-    def _walk(self, batch: Transitions, memory: EpisodicMemory) -> Tensor:
-        """Rewards of a block, (T, N); `memory` moves on through it."""
-        rewards = torch.zeros(batch.shape, device=batch.device)
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
+        if keep:
+            self.experience.observe(batch)
+        memory, rewards = self.memory if keep else self.memory.fork(), torch.zeros(batch.shape, device=batch.device)
         if self.noise == 0:
             return rewards
         obs, action = batch.obs.flatten(0, 1), batch.action.flatten(0, 1)

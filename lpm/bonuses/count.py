@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from lpm.bonuses._keys import KeyConfig
-from lpm.core.bonus import IntrinsicReward
+from lpm.bonuses._learner import MemoryBonus
+from lpm.core import settings
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least
+from lpm.core.settings import Bound
 from lpm.core.transitions import Transitions
 from lpm.nn.hashing import CountSketch, block_keys, episode_counts
 from lpm.nn.memory import EpisodicMemory
@@ -21,19 +23,14 @@ from lpm.nn.seeding import seeded
 class CountConfig(KeyConfig):
     """Settings of the count bonus."""
 
-    table_bits: int = 18
+    table_bits: Annotated[int, Bound("1 to 30", lambda bits: 1 <= bits <= 30)] = 18
     """log2 of the cells in each table of the sketch. 18: 4 MiB in all; 1 % of counts too large at 10^5 states."""
-    table_depth: int = 4
+    table_depth: settings.Count = 4
     """Tables of the sketch; a count is wrong only if a state shares its cell in all of them."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect(self, "table_bits", 1 <= self.table_bits <= 30, "1 to 30")
-        expect_at_least(self, 1, "table_depth")
 
 
 @register("count")
-class Count(IntrinsicReward):
+class Count(MemoryBonus):
     """Counts: 1/√N of the visits to the new state over the whole run, all environments together."""
 
     label = "Count"
@@ -49,17 +46,9 @@ class Count(IntrinsicReward):
             self.keys = config.build(spaces)
         self.sketch = CountSketch(config.table_bits, config.table_depth)
 
-    def _score(self, batch: Transitions) -> Tensor:
-        return self._run(batch, self.sketch.fork())
-
-    def _observe(self, batch: Transitions) -> None:
-        self.sketch.add(block_keys(batch, self.keys)[batch.valid])
-
-    def _step(self, batch: Transitions) -> Tensor:
-        return self._run(batch, self.sketch)
-
-    def _run(self, batch: Transitions, sketch: CountSketch) -> Tensor:
-        """Rewards of a block; the visits of a time step are all counted before any of them is rewarded."""
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
+        """The visits of a time step are all counted before any of them is rewarded."""
+        sketch = self.sketch if keep else self.sketch.fork()
         keys, rewards = block_keys(batch, self.keys), torch.zeros(batch.shape, device=batch.device)
         for t in range(batch.shape[0]):
             valid = batch.valid[t]
@@ -73,16 +62,12 @@ class Count(IntrinsicReward):
 class EpisodicCountConfig(KeyConfig):
     """Settings of the episodic count bonus."""
 
-    memory_size: int = 4096
+    memory_size: settings.Count = 4096
     """Steps of an episode that each environment remembers, as one key each; the oldest are forgotten first."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_at_least(self, 1, "memory_size")
 
 
 @register("episodic_count")
-class EpisodicCount(IntrinsicReward):
+class EpisodicCount(MemoryBonus):
     """Episodic counts: 1/√N of the visits to the new state within the present episode."""
 
     label = "Episodic count"
@@ -99,14 +84,5 @@ class EpisodicCount(IntrinsicReward):
             self.keys = config.build(spaces)
         self.memory = EpisodicMemory(self.num_envs, config.memory_size, dtype=torch.int64)
 
-    def _score(self, batch: Transitions) -> Tensor:
-        return self._run(batch, self.memory.fork())
-
-    def _observe(self, batch: Transitions) -> None:
-        self._step(batch)
-
-    def _step(self, batch: Transitions) -> Tensor:
-        return self._run(batch, self.memory)
-
-    def _run(self, batch: Transitions, memory: EpisodicMemory) -> Tensor:
-        return episode_counts(batch, memory, self.keys).float().rsqrt()
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
+        return episode_counts(batch, self.memory if keep else self.memory.fork(), self.keys).float().rsqrt()

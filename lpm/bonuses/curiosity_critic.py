@@ -12,7 +12,7 @@ from torch import Tensor
 from lpm.bonuses._dynamics import DynamicsConfig
 from lpm.bonuses._learner import Learner
 from lpm.core.registry import register
-from lpm.core.settings import expect_at_least, expect_choice
+from lpm.core.settings import Count, NonNegative
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import ErrorModel
 from lpm.nn.experience import Prepared, regression, successor
@@ -27,16 +27,10 @@ class CuriosityCriticConfig(DynamicsConfig):
     """What is called the error: the mean square, as in the other methods, or the L2 norm (paper)."""
     critic_hidden: tuple[int, ...] | None = None
     """Hidden layers of h (paper: (128,)). None: as LPM's error model, (128, 64) for vectors, (256, 128) for images."""
-    critic_lr: float = 1e-3
+    critic_lr: NonNegative = 1e-3
     """Adam learning rate of h (paper: 1e-3)."""
-    critic_epochs: int = 3
+    critic_epochs: Count = 3
     """Passes of h over the transitions of a rollout per update (paper: one step per step of f)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_choice(self, "error", "mse", "norm")
-        expect_at_least(self, 1, "critic_epochs")
-        expect_at_least(self, 0, "critic_lr")
 
 
 @register("curiosity_critic")

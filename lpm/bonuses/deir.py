@@ -16,9 +16,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from lpm.bonuses._learner import Learner
+from lpm.bonuses._learner import FitConfig, Learner, MemoryBonus
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice
+from lpm.core.settings import Count, NonNegative
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import RingBuffer
@@ -52,10 +52,10 @@ def discriminator_loss(true: Tensor, false: Tensor, differ: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class DEIRConfig:
+class DEIRConfig(FitConfig):
     """Settings of DEIR. "Code" is swan-utokyo/deir, with its defaults for MiniGrid."""
 
-    features: int = 128
+    features: Count = 128
     """Width of the embeddings of observations and of trajectories (code: 128; ProcGen 64)."""
     encoder_hidden: tuple[int, ...] = (256,)
     """Hidden layers of the encoder of vectors. Images have the convolutions of the other methods."""
@@ -66,23 +66,17 @@ class DEIRConfig:
     normalise: Literal["auto", "none", "standard"] = "auto"
     """Standardise observations by running statistics, clipped at ±5; rewards are 0 until there are any. "auto": vectors
     yes, images no. Code: images only, no."""
-    memory_size: int = MEMORY_STEPS
+    memory_size: Count = MEMORY_STEPS
     """Steps of an episode that each environment remembers; the oldest are forgotten first. Code: the whole episode."""
-    queue_size: int | None = None
+    queue_size: Count | None = None
     """Observations that false successors are drawn from; those with at least the mean reward enter (code: 100,000).
     None: 64 rollouts, at most 100,000 or what 64 MiB hold."""
-    lr: float = 3e-4
+    lr: NonNegative = 3e-4
     """Adam learning rate (code: 3e-4; ProcGen 1e-4)."""
-    epochs: int = 4
+    epochs: Count = 4
     """Passes over the transitions of a rollout per update (code: 4; ProcGen 3)."""
-    batch_size: int = 512
+    batch_size: Count = 512
     """Minibatch of true successors; as many false ones are added (code: 512)."""
-
-    def __post_init__(self) -> None:
-        expect_choice(self, "normalise", "auto", "none", "standard")
-        expect_at_least(self, 1, "features", "memory_size", "epochs", "batch_size")
-        expect(self, "queue_size", self.queue_size is None or self.queue_size >= 1, "at least 1, or None")
-        expect_at_least(self, 0, "lr")
 
 
 class Discriminator(nn.Module):
@@ -145,7 +139,7 @@ class Trajectory(nn.Module):
 
 
 @register("deir")
-class DEIR(Learner):
+class DEIR(MemoryBonus, Learner):
     """Episodic novelty over the distance of the trajectories that led there, in features of a discriminator."""
 
     label = "DEIR"
@@ -174,14 +168,14 @@ class DEIR(Learner):
         self.rewards = RunningMoments(())
 
     # ---- collection ---------------------------------------------------------------------------------------
-    def _score(self, batch: Transitions) -> Tensor:
-        return self._walk(batch, copy.deepcopy(self.trajectory))[0]
-
-    def _observe(self, batch: Transitions) -> None:
-        self._step(batch)
-
-    def _step(self, batch: Transitions) -> Tensor:
-        reward, memory = self._walk(batch, self.trajectory)
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
+        trajectory = self.trajectory if keep else copy.deepcopy(self.trajectory)
+        reward = torch.zeros(batch.shape, device=batch.device)
+        memory = reward.unsqueeze(2).expand(-1, -1, self.config.features)
+        if self.experience.ready:
+            reward, memory = trajectory.walk(batch, self.model.cell, self._embed)
+        if not keep:
+            return reward
         if self.experience.ready:
             self.rewards.observe(reward[batch.valid])
         # the mean is that of the last update, so that no block depends on how it is cut
@@ -189,12 +183,6 @@ class DEIR(Learner):
         self.queue.push(obs=batch.next_obs[interesting])
         self.experience.observe(batch, memory=memory[batch.valid])
         return reward
-
-    def _walk(self, batch: Transitions, trajectory: Trajectory) -> tuple[Tensor, Tensor]:
-        if not self.experience.ready:
-            nothing = torch.zeros(batch.shape, device=batch.device)
-            return nothing, nothing.unsqueeze(2).expand(-1, -1, self.config.features)
-        return trajectory.walk(batch, self.model.cell, self._embed)
 
     def _embed(self, obs: Tensor) -> Tensor:
         return self.model.encoder(self.experience.input(obs))  # type: ignore[no-any-return]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import Learner
+from lpm.bonuses._learner import Learner, LearnerConfig, MemoryBonus
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice
+from lpm.core.settings import Count, Positive
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience
 from lpm.nn.inverse import InverseFeatures
@@ -21,12 +20,12 @@ STEPS_AT_ONCE = 32
 
 
 @dataclass(frozen=True)
-class E3BConfig:
-    """Settings of E3B. "Code" is facebookresearch/e3b."""
+class E3BConfig(LearnerConfig):
+    """Settings of E3B. "Code" is facebookresearch/e3b, which does not standardise observations."""
 
-    features: int = 128
+    features: Count = 128
     """Width of φ. Code: 1024 for MiniHack; each environment keeps a features × features matrix in float64."""
-    ridge: float = 0.1
+    ridge: Positive = 0.1
     """λ: the matrix of an episode starts as λ·I (paper, code: 0.1)."""
     layer_norm: bool = False
     """Give φ zero mean and unit variance; otherwise its free scale sets that of the reward. Code: no."""
@@ -34,23 +33,6 @@ class E3BConfig:
     """Hidden layers of φ for vectors. Images have the convolutions of the other methods."""
     inverse_hidden: tuple[int, ...] = (256,)
     """Hidden layers of the inverse model (code: (256,))."""
-    normalise: Literal["auto", "none", "standard"] = "auto"
-    """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
-    Rewards are 0 and nothing is remembered until the statistics exist. Code: no."""
-    warmup: int = 1
-    """Transitions to observe before the statistics freeze."""
-    lr: float = 1e-4
-    """Adam learning rate (code: 1e-4)."""
-    epochs: int = 3
-    """Passes over the transitions of a rollout per update. Code: one, on IMPALA batches."""
-    batch_size: int = 256
-    """Minibatch."""
-
-    def __post_init__(self) -> None:
-        expect_at_least(self, 1, "features", "warmup", "epochs", "batch_size")
-        expect(self, "ridge", self.ridge > 0, "more than 0")
-        expect_choice(self, "normalise", "auto", "none", "standard")
-        expect_at_least(self, 0, "lr")
 
 
 def elliptical_bonuses(inverse: Tensor, rows: Tensor, episode: Tensor, present: Tensor, ridge: float) -> Tensor:
@@ -79,7 +61,7 @@ def elliptical_bonuses(inverse: Tensor, rows: Tensor, episode: Tensor, present: 
 
 
 @register("e3b")
-class E3B(Learner):
+class E3B(MemoryBonus, Learner):
     """Elliptical episodic bonus: how unlike the new state's features are to those of the episode so far."""
 
     label = "E3B"
@@ -109,20 +91,13 @@ class E3B(Learner):
         self.register_buffer("inverse", empty.repeat(self.num_envs, 1, 1))
         self.register_buffer("running", torch.zeros(self.num_envs, dtype=torch.bool))
 
-    def _score(self, batch: Transitions) -> Tensor:
-        return self._run(batch, self.inverse.clone(), self.running.clone())
-
-    def _observe(self, batch: Transitions) -> None:
-        self._step(batch)
-
-    def _step(self, batch: Transitions) -> Tensor:
-        reward = self._run(batch, self.inverse, self.running)
-        self.experience.observe(batch)
-        return reward
-
-    def _run(self, batch: Transitions, inverse: Tensor, running: Tensor) -> Tensor:
-        """Rewards of a block; `inverse` and `running` move on through it."""
-        if not self.experience.ready:
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
+        ready, inverse, running = self.experience.ready, self.inverse, self.running
+        if keep:
+            self.experience.observe(batch)
+        else:
+            inverse, running = inverse.clone(), running.clone()
+        if not ready:
             return torch.zeros(batch.shape, device=batch.device)
         starts = episode_starts(batch, running)
         first, following = embed_episodes(batch, starts, self._embed)

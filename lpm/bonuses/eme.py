@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from lpm.bonuses._learner import Learner
+from lpm.bonuses._learner import Learner, LearnerConfig
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice
+from lpm.core.settings import Count, Decay, Limit, NonNegative, Share
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
@@ -22,47 +21,31 @@ from lpm.nn.statistics import OVERFLOW_CLIP
 
 
 @dataclass(frozen=True)
-class EMEConfig:
+class EMEConfig(LearnerConfig):
     """Settings of EME: the paper's metric and loss. "Code" is YimingWangMingle/EME, which trains something else."""
 
-    features: int = 128
+    features: Count = 128
     """Width of ψ (code: 512)."""
-    members: int = 6
+    members: Count = 6
     """K, size of the reward ensemble (paper: 6; code: 5)."""
-    max_scale: float = 10.0
+    max_scale: Limit = 10.0
     """M, upper bound of the scale that the ensemble's variance gives (paper: 10; code: 1, which switches it off)."""
-    discount: float = 0.99
+    discount: Decay = 0.99
     """γ of the metric (paper: 0.99)."""
-    max_divergence: float = 10.0
+    max_divergence: NonNegative = 10.0
     """Bound on the KL divergence between two policies in the target. Not in the paper."""
-    keep: float = 0.8
+    keep: Share = 0.8
     """Share of each minibatch that each member of the ensemble learns from, drawn every time."""
-    target_decay: float = 0.99
+    target_decay: Decay = 0.99
     """Decay of the running copy of ψ in the target; 0 uses ψ itself, as the paper does."""
     hidden: tuple[int, ...] = (256, 256)
     """Hidden layers of ψ for vectors. Images have the convolutions of the other methods."""
-    ensemble_hidden: int = 256
+    ensemble_hidden: Count = 256
     """Hidden layer of each member (code: 512)."""
-    normalise: Literal["auto", "none", "standard"] = "auto"
-    """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
-    Rewards are 0 until the statistics exist. Paper: none stated."""
-    warmup: int = 1
-    """Transitions to observe before the statistics freeze."""
-    lr: float = 1e-3
+    lr: NonNegative = 1e-3
     """Adam learning rate of ψ and the ensemble (code: 1e-3)."""
-    epochs: int = 3
-    """Passes over the transitions of a rollout per update."""
-    batch_size: int = 256
+    batch_size: Count = 256
     """Minibatch; pairs are a random matching of its members."""
-
-    def __post_init__(self) -> None:
-        expect_at_least(self, 1, "features", "members", "max_scale", "ensemble_hidden", "warmup", "epochs",
-                        "batch_size")  # fmt: skip
-        expect(self, "discount", 0 <= self.discount < 1, "in [0, 1)")
-        expect(self, "target_decay", 0 <= self.target_decay < 1, "in [0, 1)")
-        expect(self, "keep", 0 < self.keep <= 1, "in (0, 1]")
-        expect_at_least(self, 0, "max_divergence", "lr")
-        expect_choice(self, "normalise", "auto", "none", "standard")
 
 
 # ---- the metric, as pure functions --------------------------------------------------------------------------

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import Learner, feature_width
+from lpm.bonuses._learner import FitConfig, Learner, feature_width
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least
+from lpm.core.settings import Bound, Count, Positive, Share, Size
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Activation
@@ -30,41 +31,34 @@ def disagreement(predictions: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class EnsembleConfig:
-    """Settings of disagreement. "Code" is pathak22/exploration-by-disagreement."""
+class ForwardEnsembleConfig(FitConfig):
+    """Settings of an ensemble of forward models. "Code" is pathak22/exploration-by-disagreement, whose rates, passes
+    and members are the defaults."""
 
-    members: int = 5
+    members: Annotated[int, Bound("at least 2", lambda members: members >= 2)] = 5
     """K, number of forward models (code: 5)."""
-    keep: float = 0.8
-    """Probability that a member learns from a sample, drawn in every minibatch (code: 0.8): its bootstrap."""
-    features: int | None = None
+    features: Count | None = None
     """Width of the frozen random features that are predicted. None: 512 for images (code), 128 for vectors."""
     encoder_hidden: tuple[int, ...] = (128, 128)
     """Hidden layers of the random encoder for vectors. Images have the code's three convolutions."""
     hidden: tuple[int, ...] = (512,)
     """Hidden layers of each member (code: (512,))."""
-    blocks: int = 0
-    """Residual blocks of each member, of two layers each (code: 4, at about four times the cost)."""
     activation: Activation = "leaky_relu"
     """Activation of the random encoder (code: leaky ReLU)."""
-    clip: float = 5.0
+    clip: Positive = 5.0
     """Observations are standardised, each dimension, and clipped to ±clip. Code: one common std, no clip."""
-    warmup: int = 1
+    warmup: Count = 1
     """Transitions to observe before the first statistics take effect; until then rewards are 0 (code: 10,000)."""
-    lr: float = 1e-4
-    """Adam learning rate of the members (code: 1e-4)."""
-    epochs: int = 3
-    """Passes over the transitions of a rollout per update (code: 3)."""
-    batch_size: int = 256
-    """Minibatch (code: an eighth of the rollout)."""
 
-    def __post_init__(self) -> None:
-        expect_at_least(self, 2, "members")
-        expect_at_least(self, 1, "warmup", "epochs", "batch_size")
-        expect_at_least(self, 0, "blocks", "lr")
-        expect(self, "keep", 0 < self.keep <= 1, "in (0, 1]")
-        expect(self, "clip", self.clip > 0, "more than 0")
-        expect(self, "features", self.features is None or self.features >= 1, "at least 1, or None")
+
+@dataclass(frozen=True)
+class EnsembleConfig(ForwardEnsembleConfig):
+    """Settings of disagreement."""
+
+    keep: Share = 0.8
+    """Probability that a member learns from a sample, drawn in every minibatch (code: 0.8): its bootstrap."""
+    blocks: Size = 0
+    """Residual blocks of each member, of two layers each (code: 4, at about four times the cost)."""
 
 
 @register("ensemble")

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import Learner
+from lpm.bonuses._learner import FitConfig, Learner, MemoryBonus
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice
+from lpm.core.settings import Bound, Count, Fraction, NonNegative
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
@@ -29,12 +29,12 @@ MEMORY_STEPS = 1024
 
 
 @dataclass(frozen=True)
-class ETDConfig:
+class ETDConfig(FitConfig):
     """Settings of ETD. "Code" is the authors' published code."""
 
-    features: int = 256
+    features: Count = 256
     """Width of the encoder's output (code: 64 for MiniGrid, 256 for pixels)."""
-    embedding: int = 64
+    embedding: Annotated[int, Bound("even and at least 2", lambda width: width >= 2 and width % 2 == 0)] = 64
     """Width of the embedding that distances are taken of; half of it for each part of the MRN (code: 64)."""
     hidden: tuple[int, ...] = (256,)
     """Hidden layers of the vector encoder, the embedding head and the potential (code: 256)."""
@@ -42,35 +42,26 @@ class ETDConfig:
     """Normalise the encoder's output (code: class default no, scripts yes)."""
     normalise: Literal["auto", "none", "standard"] = "auto"
     """Standardise observations by running statistics, clipped at ±5. "auto": vectors yes, images no. Code: no."""
-    discount: float = 0.99
+    discount: Fraction = 0.99
     """γ of the geometric law of the steps between a state and its positive (code: 0.99)."""
-    logsumexp_weight: float = 0.0
+    logsumexp_weight: NonNegative = 0.0
     """Weight of the squared log-sum-exp of the energies in the loss (code: class default 0.1, scripts 0)."""
-    lr: float = 3e-4
+    lr: NonNegative = 3e-4
     """Adam learning rate (code: 3e-4 or 1e-4)."""
-    batch_size: int = 512
+    batch_size: Count = 512
     """Pairs in a minibatch; the other members are the negatives (code: 512)."""
-    epochs: int = 4
+    epochs: Count = 4
     """Passes over the rollout per update (code: 4)."""
     memory: Literal["observations", "embeddings"] = "observations"
     """What the memory keeps between updates. Observations are embedded again after each update, which is exact;
     embeddings take less space and go stale. Code: features of the encoder, which go stale in part."""
-    memory_size: int | None = None
+    memory_size: Count | None = None
     """Steps of an episode that each environment remembers; the oldest are forgotten first. None: 1,024, or as many
     observations as 128 MiB hold (16 environments of 4×84×84 uint8: 297). Code: the whole episode."""
 
-    def __post_init__(self) -> None:
-        expect_at_least(self, 1, "features", "batch_size", "epochs")
-        expect(self, "embedding", self.embedding >= 2 and self.embedding % 2 == 0, "an even number of at least 2")
-        expect_choice(self, "normalise", "auto", "none", "standard")
-        expect_choice(self, "memory", "observations", "embeddings")
-        expect(self, "discount", 0 < self.discount < 1, "a number between 0 and 1, both excluded")
-        expect_at_least(self, 0, "lr", "logsumexp_weight")
-        expect(self, "memory_size", self.memory_size is None or self.memory_size >= 1, "at least 1, or None")
-
 
 @register("etd")
-class ETD(Learner):
+class ETD(MemoryBonus, Learner):
     """Episodic temporal distance: how far the new state is from every state of the present episode."""
 
     label = "EDT (ETD)"
@@ -108,17 +99,12 @@ class ETD(Learner):
             self.kept = EpisodicMemory(self.num_envs, size, spaces.obs_shape, spaces.obs_dtype)
 
     # ---- collection ---------------------------------------------------------------------------------------
-    def _score(self, batch: Transitions) -> Tensor:
-        first, following = embed_episodes(batch, self.memory.starts(batch), self._embed)
-        return self.memory.compare(self.memory.places(batch), first, following, _nearest)
-
-    def _observe(self, batch: Transitions) -> None:
-        self._step(batch)
-
-    def _step(self, batch: Transitions) -> Tensor:
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
         places = self.memory.places(batch)
         first, following = embed_episodes(batch, self.memory.starts(batch), self._embed)
         reward = self.memory.compare(places, first, following, _nearest)
+        if not keep:
+            return reward
         self.memory.store(batch, places, first, following)
         if self.kept is not None:
             self.kept.store(batch, places, batch.obs, batch.next_obs)

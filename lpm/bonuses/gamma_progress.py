@@ -17,7 +17,7 @@ from lpm.bonuses._dynamics import MNIST, DynamicsConfig
 from lpm.bonuses._learner import Learner
 from lpm.bonuses._progress import progress, replay_capacity
 from lpm.core.registry import register
-from lpm.core.settings import expect
+from lpm.core.settings import Count, Fraction
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared, successor
 from lpm.nn.networks import follow_
@@ -28,20 +28,15 @@ from lpm.nn.seeding import seeded
 class GammaProgressConfig(DynamicsConfig):
     """Settings of γ-Progress: those of its world model, of the average, and of the replay buffer."""
 
-    gamma: float = 0.99
+    gamma: Fraction = 0.99
     """γ: what the old model keeps of its own weights at each gradient step of the new one. The old model is about
     1 / (1 − γ) steps behind. Paper: a hyper-parameter of the environment."""
-    buffer_size: int | None = None
+    buffer_size: Count | None = None
     """Transitions that the world model is trained on, drawn evenly. None: 64 rollouts, but at least 2,048 (or what 16
     MiB hold) and at most 65,536 (512 MiB). Paper: all of them."""
-    epochs: int = 3
+    epochs: Count = 3
     """Gradient steps per update, as many as passes over the new transitions take; minibatches are drawn from the whole
     buffer. Paper: steps on replayed minibatches as the agent acts."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect(self, "gamma", 0 < self.gamma < 1, "more than 0 and less than 1")
-        expect(self, "buffer_size", self.buffer_size is None or self.buffer_size >= 1, "at least 1, or None")
 
 
 @register("gamma_progress")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import Learner, feature_width
+from lpm.bonuses._learner import Learner, LearnerConfig, feature_width
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice
+from lpm.core.settings import Count, Fraction, NonNegative, Size
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import mean_square
 from lpm.nn.experience import Experience, Prepared
@@ -23,43 +22,27 @@ from lpm.nn.stacked import StackedForward
 
 
 @dataclass(frozen=True)
-class ICMConfig:
+class ICMConfig(LearnerConfig):
     """Settings of ICM (Pathak et al. 2017) and IDF (Burda et al. 2018)."""
 
     detach_features: bool = False
     """Keep the forward loss out of the features: False is ICM, True is IDF. Nothing else differs."""
-    beta: float = 0.2
+    beta: Fraction = 0.2
     """β: the loss is (1 − β)·inverse + β·forward (ICM: 0.2). With detached features Adam makes it irrelevant."""
-    features: int | None = None
+    features: Count | None = None
     """Width of φ. None: 512 for images (IDF code), 128 for vectors. ICM: 288."""
     encoder_hidden: tuple[int, ...] = (256, 256)
     """Hidden layers of φ for vectors. Images have the convolutions of the other methods."""
     hidden: tuple[int, ...] = (256,)
     """Hidden layers of the forward model (ICM: (256,); IDF code: (512,))."""
-    blocks: int = 0
+    blocks: Size = 0
     """Residual blocks of the forward model, of two layers each (ICM: 0; IDF code: 4)."""
     inverse_hidden: tuple[int, ...] = (256,)
     """Hidden layers of the inverse model (ICM: (256,); IDF code: (512,))."""
     activation: Activation = "leaky_relu"
     """Activation of φ (ICM: ELU; IDF code: leaky ReLU)."""
-    normalise: Literal["auto", "none", "standard", "scalar"] = "auto"
-    """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
-    "standard" clips at ±10. Rewards are 0 until the statistics exist. ICM: none; IDF code: "scalar"."""
-    warmup: int = 1
-    """Transitions to observe before the statistics freeze (IDF code: 10,000)."""
-    lr: float = 1e-3
+    lr: NonNegative = 1e-3
     """Adam learning rate (ICM code: 1e-3 in effect; IDF code: 1e-4)."""
-    epochs: int = 3
-    """Passes over the transitions of a rollout per update (IDF code: 3)."""
-    batch_size: int = 256
-    """Minibatch (IDF code: an eighth of the rollout)."""
-
-    def __post_init__(self) -> None:
-        expect(self, "beta", 0 < self.beta < 1, "in (0, 1)")
-        expect(self, "features", self.features is None or self.features >= 1, "at least 1, or None")
-        expect_choice(self, "normalise", "auto", "none", "standard", "scalar")
-        expect_at_least(self, 1, "warmup", "epochs", "batch_size")
-        expect_at_least(self, 0, "blocks", "lr")
 
 
 @register("idf", label="IDF", detach_features=True)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from lpm.bonuses._learner import Learner
+from lpm.bonuses._learner import Learner, LearnerConfig
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice
+from lpm.core.settings import Count, NonNegative, Positive
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Activation, Encoder, mlp
@@ -51,38 +51,25 @@ def evidence_loss(surprise: Tensor, decoded: Tensor, target: Tensor, beta: float
 
 
 @dataclass(frozen=True)
-class LBSConfig:
-    """Settings of LBS. "Code" is mazpie/lbs-exploration."""
+class LBSConfig(LearnerConfig):
+    """Settings of LBS. "Code" is mazpie/lbs-exploration, which standardises vectors by running statistics."""
 
-    beta: float = 1.0
+    beta: Positive = 1.0
     """β: weight of the KL in the loss (code: default 1; 0.1 in its continuous tasks, 2 in its stochastic MountainCar,
     0.01 in arcade games). Noise whose variance exceeds β, in the unit of the target, is rewarded for ever."""
-    latent: int | None = None
+    latent: Count | None = None
     """Width of z. None: as many as the target has (code)."""
     hidden: tuple[int, ...] | None = None
     """Hidden layers of prior and posterior. None: (32, 32) for vectors, (512, 512) for images (code)."""
-    features: int = 512
+    features: Count = 512
     """Images: width of what prior and posterior see of an image, and of the frozen random features that are decoded
     (code: 512). Vectors are seen and decoded as they are (code)."""
-    normalise: Literal["auto", "none", "standard", "scalar"] = "auto"
-    """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
-    "standard" clips at ±10. Rewards are 0 until the statistics exist. Code: vectors by running
-    statistics, images "scalar"."""
-    warmup: int = 1
-    """Transitions to observe before statistics freeze, those of the random features included (code: 10,000)."""
-    lr: float = 3e-4
+    lr: NonNegative = 3e-4
     """Adam learning rate (code: 3e-4; arcade games 1e-4)."""
-    epochs: int = 10
+    epochs: Count = 10
     """Passes over the transitions of a rollout per update (code: 10; arcade games 3)."""
-    batch_size: int = 64
+    batch_size: Count = 64
     """Minibatch (code: 64; arcade games 2,048)."""
-
-    def __post_init__(self) -> None:
-        expect(self, "beta", 0 < self.beta < math.inf, "more than 0 and finite")
-        expect(self, "latent", self.latent is None or self.latent >= 1, "at least 1, or None")
-        expect_choice(self, "normalise", "auto", "none", "standard", "scalar")
-        expect_at_least(self, 1, "features", "warmup", "epochs", "batch_size")
-        expect_at_least(self, 0, "lr")
 
 
 class Belief(nn.Module):

@@ -148,7 +148,7 @@ class LGN(IntrinsicReward):
         self.run = HashedSample(config.memory_size if config.memory != "episodic" else 1, (width,))
         self.filters = config.filter and self.episodic
         shape = (code_width(spaces), raw) if self.filters else (1, 1)
-        self.noise = SensorNoise(*shape)
+        self.noise = SensorNoise(*shape, discrete=bool(spaces.factors))
         self.readings = Readings(self.num_envs if self.filters else 1, *shape)
 
     # ---- collection ---------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class LGN(IntrinsicReward):
             reward = self._gate(x.flatten(0, 1), batch.action.flatten(0, 1)).view(batch.shape) * novelty
         if keep:
             if self.filters:
-                found = self.readings.observe(batch, starts, seen, following, states[1], code, self.noise)
+                found = self.readings.observe(batch, starts, seen, following, states, code, self.noise)
                 self.noise.add(found, batch.valid, self.group)
             if line is not None:
                 self.episode.keep(batch, line)

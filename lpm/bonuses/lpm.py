@@ -6,7 +6,6 @@ fitted on a queue D of the errors that f made before its last update. The reward
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 from lpm.bonuses._progress import LearningProgress, ProgressConfig, log_error
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice
+from lpm.core.settings import Count, NonNegative, expect
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import TransitionBuffer, minibatches
@@ -31,7 +30,7 @@ from lpm.nn.random_target import RandomTargetErrorModel
 class QueueConfig(ProgressConfig):
     """Settings of f and B, and of the queue D."""
 
-    queue_size: int | None = None
+    queue_size: Count | None = None
     """d, capacity of the error queue D in transitions (Sec. 3). None: one rollout, so that D holds the errors of one
     model version. Paper: 100 (MNIST, MiniWorld), 128 (Atari)."""
     queue: Literal["fifo", "reservoir"] = "fifo"
@@ -41,8 +40,6 @@ class QueueConfig(ProgressConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect_choice(self, "queue", "fifo", "reservoir")
-        expect(self, "queue_size", self.queue_size is None or self.queue_size >= 1, "at least 1, or None")
         if self.buffer_size is not None and self.queue_size is not None:
             expect(self, "buffer_size", self.buffer_size >= self.queue_size,
                    f"at least queue_size = {self.queue_size} (the queue is a window of the buffer)")  # fmt: skip
@@ -58,17 +55,12 @@ class LPMConfig(QueueConfig):
     """Hidden layers of g. None: (128, 64) for vectors, (256, 128) for images (App. C.2, C.3; MNIST 256-128-64)."""
     shared_encoder: bool = False
     """Let g read f's image encoder (without training it) instead of its own. Not in the paper."""
-    error_lr: float = 1e-3
+    error_lr: NonNegative = 1e-3
     """Adam learning rate of g (App. C.1; release MiniWorld 1e-2, Atari 1e-4)."""
-    error_steps: int = 16
+    error_steps: Count = 16
     """Gradient steps of g per update. Paper: as f; release: 1 (MNIST, MiniWorld) or 24 (Atari)."""
-    error_batch_size: int = 256
+    error_batch_size: Count = 256
     """Minibatch of g (App. C.1: 32)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_at_least(self, 1, "error_steps", "error_batch_size")
-        expect(self, "error_lr", 0 <= self.error_lr < math.inf, "at least 0 and finite")
 
 
 # Algorithm 1 and nothing else: one gate, g's raw output, no standardisation.

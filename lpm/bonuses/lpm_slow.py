@@ -9,7 +9,6 @@ count alike and what is learnt well enough earns no more; and the copy starts as
 from __future__ import annotations
 
 import copy
-import math
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
@@ -20,7 +19,7 @@ from torch import Tensor
 from lpm.bonuses._progress import Form, LearningProgress, ProgressConfig, progress
 from lpm.bonuses.lpm import MINIWORLD_F, MNIST_F
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_choice, reject_unused
+from lpm.core.settings import Fraction, NonNegative, reject_unused
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import DynamicsModel
 from lpm.nn.experience import Minibatches, Prepared, successor
@@ -33,10 +32,10 @@ class LPMSlowConfig(ProgressConfig):
 
     form: Form = "log"
     """Compare logarithms of errors above the floor, or the errors themselves."""
-    relative_floor: float = 0.1
+    relative_floor: NonNegative = 0.1
     """Added to `error_floor`, as a share of the median error of predicting the mean of the first observations: what is
     learnt better than this is hardly rewarded. For the log form."""
-    copy_decay: float = 0.9
+    copy_decay: Fraction = 0.9
     """What the copy keeps of its own parameters at each update of f."""
     replay: Literal["mixed", "all", "latest"] = "mixed"
     """What f is trained on: "all" of B, only the "latest" since the last update, or "mixed", half of each minibatch
@@ -44,10 +43,6 @@ class LPMSlowConfig(ProgressConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect_choice(self, "form", "log", "linear")
-        expect_choice(self, "replay", "mixed", "all", "latest")
-        expect(self, "copy_decay", 0 < self.copy_decay < 1, "more than 0 and less than 1")
-        expect(self, "relative_floor", 0 <= self.relative_floor < math.inf, "at least 0 and finite")
         if self.form == "linear":
             reject_unused(self, "with form='linear'", "relative_floor")
 

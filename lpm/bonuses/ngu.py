@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import Learner
+from lpm.bonuses._learner import FitConfig, Learner, MemoryBonus
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least
+from lpm.core.settings import Count, Limit, NonNegative, Positive
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.inverse import InverseFeatures
@@ -20,49 +20,40 @@ from lpm.nn.statistics import RunningMoments
 
 
 @dataclass(frozen=True)
-class NGUConfig:
+class NGUConfig(FitConfig):
     """Settings of NGU's reward; values are the paper's unless said otherwise."""
 
-    features: int = 32
+    features: Count = 32
     """Width of the controllable state f (32)."""
-    neighbours: int = 10
+    neighbours: Count = 10
     """k, nearest neighbours in the episode (10)."""
-    kernel_epsilon: float = 1e-4
+    kernel_epsilon: Positive = 1e-4
     """ε of the kernel (1e-4; Disco Maze 0.01)."""
-    cluster_distance: float = 0.008
+    cluster_distance: NonNegative = 0.008
     """ξ, normalised distances up to this count as 0 (0.008)."""
-    kernel_constant: float = 1e-3
+    kernel_constant: Positive = 1e-3
     """c, added to the square root of the summed kernels (1e-3)."""
-    max_similarity: float = 8.0
+    max_similarity: Positive = 8.0
     """s_m, similarities above have reward 0 (8). With k = 10 it never binds: s is at most √10 + c."""
-    max_lifelong: float = 5.0
+    max_lifelong: Limit = 5.0
     """L, upper bound of the lifelong factor (5). 1 switches the lifelong part off."""
-    memory_size: int = 5000
+    memory_size: Count = 5000
     """Steps of an episode that each environment remembers; the oldest are forgotten first (30,000; Disco Maze
     5,000)."""
-    rnd_features: int = 128
+    rnd_features: Count = 128
     """Width of the random features of the lifelong part (128)."""
     hidden: tuple[int, ...] = (256, 256)
     """Hidden layers of f and of the random networks for vectors. Images have the convolutions of the other methods."""
     inverse_hidden: tuple[int, ...] = (128,)
     """Hidden layer of the inverse model (128)."""
-    clip: float = 5.0
+    clip: Positive = 5.0
     """Observations are standardised by running statistics and clipped to ±clip (5, for the lifelong part)."""
-    lr: float = 5e-4
+    lr: NonNegative = 5e-4
     """Adam learning rate of f (5e-4)."""
-    rnd_lr: float = 5e-4
+    rnd_lr: NonNegative = 5e-4
     """Adam learning rate of the random-network predictor (5e-4)."""
-    epochs: int = 3
+    epochs: Count = 3
     """Passes over the transitions of a rollout per update. Paper: replayed sequences, their last five steps."""
-    batch_size: int = 256
-    """Minibatch."""
-
-    def __post_init__(self) -> None:
-        expect_at_least(self, 1, "features", "neighbours", "memory_size", "rnd_features", "epochs", "batch_size",
-                        "max_lifelong")  # fmt: skip
-        for name in ("kernel_epsilon", "kernel_constant", "max_similarity", "clip"):
-            expect(self, name, getattr(self, name) > 0, "more than 0")
-        expect_at_least(self, 0, "cluster_distance", "lr", "rnd_lr")
 
 
 def episodic_novelty(squares: Tensor, mean: Tensor, config: NGUConfig) -> Tensor:
@@ -82,7 +73,7 @@ def lifelong_factor(errors: Tensor, mean: Tensor, std: Tensor, limit: float) -> 
 
 
 @register("ngu")
-class NGU(Learner):
+class NGU(MemoryBonus, Learner):
     """Never Give Up: inverse similarity to the episode so far, times a clipped RND factor (the reward only)."""
 
     label = "NGU"
@@ -110,27 +101,19 @@ class NGU(Learner):
         self.register_buffer("distances", torch.zeros(2, dtype=torch.float64))
 
     # ---- collection ---------------------------------------------------------------------------------------
-    def _score(self, batch: Transitions) -> Tensor:
-        if not self.experience.ready:
-            return torch.zeros(batch.shape, device=batch.device)
-        first, following = embed_episodes(batch, self.memory.starts(batch), self._embed)
-        episodic, _ = self._episodic(batch, self.memory.places(batch), first, following)
-        return episodic * self._factor(self._errors(batch))
-
-    def _observe(self, batch: Transitions) -> None:
-        self._step(batch)
-
-    def _step(self, batch: Transitions) -> Tensor:
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
         reward = torch.zeros(batch.shape, device=batch.device)
         if self.experience.ready:
-            errors, places = self._errors(batch), self.memory.places(batch)
+            errors, places = self.experience.each(self._distillation, batch), self.memory.places(batch)
             first, following = embed_episodes(batch, self.memory.starts(batch), self._embed)
             episodic, distances = self._episodic(batch, places, first, following)
             reward = episodic * self._factor(errors)
-            self.memory.store(batch, places, first, following)
-            self.distances.copy_(distances[-1])
-            self.errors.observe(errors[batch.valid])
-        self.experience.observe(batch)
+            if keep:
+                self.memory.store(batch, places, first, following)
+                self.distances.copy_(distances[-1])
+                self.errors.observe(errors[batch.valid])
+        if keep:
+            self.experience.observe(batch)
         return reward
 
     def _episodic(self, batch: Transitions, places: Places, first: Tensor, following: Tensor) -> tuple[Tensor, Tensor]:
@@ -148,9 +131,6 @@ class NGU(Learner):
 
     def _embed(self, obs: Tensor) -> Tensor:
         return self.model(self.experience.input(obs))  # type: ignore[no-any-return]
-
-    def _errors(self, batch: Transitions) -> Tensor:
-        return self.experience.each(self._distillation, batch)
 
     def _distillation(self, rows: Prepared) -> Tensor:
         return self.lifelong.gap(rows.x_next).square().mean(1)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from lpm.bonuses._keys import KeyConfig
-from lpm.bonuses._learner import Learner
+from lpm.bonuses._learner import FitConfig, Learner, MemoryBonus
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least
+from lpm.core.settings import Count, NonNegative, Positive, Size
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.hashing import episode_counts
@@ -20,34 +20,22 @@ from lpm.nn.seeding import seeded
 
 
 @dataclass(frozen=True)
-class NovelDConfig(KeyConfig):
-    """Settings of NovelD. "Code" is tianjunz/NovelD (MiniGrid)."""
+class NovelDConfig(FitConfig, KeyConfig):
+    """Settings of NovelD. "Code" is tianjunz/NovelD (MiniGrid), which fits once, on IMPALA batches."""
 
-    alpha: float = 0.5
+    alpha: NonNegative = 0.5
     """α: how much of the novelty of the state left behind is subtracted (code: 0.5)."""
-    features: int = 128
+    features: Count = 128
     """Width of the random features (code: 128)."""
     hidden: tuple[int, ...] = (128, 128)
     """Hidden layers of target and predictor for vectors. Images have the convolutions of the other methods."""
-    extra: int = 1
+    extra: Size = 1
     """More layers in the predictor than in the target."""
-    clip: float = 5.0
+    clip: Positive = 5.0
     """Observations are standardised by running statistics and clipped to ±clip; rewards are 0 until the statistics
     exist. Code: no standardisation."""
-    memory_size: int = 4096
+    memory_size: Count = 4096
     """Steps of an episode that each environment remembers, as one key each; the oldest are forgotten first."""
-    lr: float = 1e-4
-    """Adam learning rate of the predictor (code: 1e-4)."""
-    epochs: int = 3
-    """Passes over the transitions of a rollout per update. Code: one, on IMPALA batches."""
-    batch_size: int = 256
-    """Minibatch."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_at_least(self, 0, "alpha", "extra", "lr")
-        expect_at_least(self, 1, "features", "memory_size", "epochs", "batch_size")
-        expect(self, "clip", self.clip > 0, "more than 0")
 
 
 def novelty_difference(new: Tensor, old: Tensor, visits: Tensor, alpha: float) -> Tensor:
@@ -56,7 +44,7 @@ def novelty_difference(new: Tensor, old: Tensor, visits: Tensor, alpha: float) -
 
 
 @register("noveld")
-class NovelD(Learner):
+class NovelD(MemoryBonus, Learner):
     """Novelty difference: rise of the RND error from one state to the next, on first visits in an episode."""
 
     label = "NovelD"
@@ -77,31 +65,22 @@ class NovelD(Learner):
         self.memory = EpisodicMemory(self.num_envs, config.memory_size, dtype=torch.int64)
 
     # ---- collection ---------------------------------------------------------------------------------------
-    def _score(self, batch: Transitions) -> Tensor:
-        return self._difference(batch, episode_counts(batch, self.memory.fork(), self.keys))
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
+        visits = episode_counts(batch, self.memory if keep else self.memory.fork(), self.keys).flatten()
 
-    def _observe(self, batch: Transitions) -> None:
-        episode_counts(batch, self.memory, self.keys)
-        self.experience.observe(batch)
+        def difference(rows: Prepared) -> Tensor:
+            old, new = self.novelty(torch.cat([rows.x, rows.x_next])).chunk(2)
+            return novelty_difference(new, old, visits[rows.index], self.config.alpha)
 
-    def _step(self, batch: Transitions) -> Tensor:
-        reward = self._difference(batch, episode_counts(batch, self.memory, self.keys))
-        self.experience.observe(batch)
+        reward = self.experience.each(difference, batch)
+        if keep:
+            self.experience.observe(batch)
         return reward
 
     def novelty(self, x: Tensor) -> Tensor:
         """L2 norm of the distillation error at preprocessed observations, (B,)."""
         norm: Tensor = torch.linalg.vector_norm(self.model.gap(x), dim=1)
         return norm
-
-    def _difference(self, batch: Transitions, visits: Tensor) -> Tensor:
-        flat = visits.flatten()
-
-        def difference(rows: Prepared) -> Tensor:
-            old, new = self.novelty(torch.cat([rows.x, rows.x_next])).chunk(2)
-            return novelty_difference(new, old, flat[rows.index], self.config.alpha)
-
-        return self.experience.each(difference, batch)
 
     # ---- learning -----------------------------------------------------------------------------------------
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:

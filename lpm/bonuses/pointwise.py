@@ -13,7 +13,7 @@ from lpm.bonuses._dynamics import MNIST, DynamicsConfig
 from lpm.bonuses._learner import Learner
 from lpm.bonuses._progress import Form, error_floor, progress
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice
+from lpm.core.settings import Count, Positive
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import DynamicsModel
 from lpm.nn.experience import Prepared, regression, successor
@@ -24,18 +24,12 @@ from lpm.nn.seeding import seeded
 class PointwiseConfig(DynamicsConfig):
     """Settings of pointwise learning progress: those of its dynamics model, and of the comparison."""
 
-    lag: int = 1
+    lag: Count = 1
     """How many updates older the snapshot is. Rewards are 0 until there is one that old."""
     form: Form = "log"
     """Compare logarithms of errors (as LPM does), or the errors themselves."""
-    error_floor: float | None = None
+    error_floor: Positive | None = None
     """Added to the MSE before the logarithm. None: 1e-6 for images, 1e-4 for vectors, as in LPM."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_at_least(self, 1, "lag")
-        expect_choice(self, "form", "log", "linear")
-        expect(self, "error_floor", self.error_floor is None or self.error_floor > 0, "more than 0, or None")
 
 
 @register("pointwise")

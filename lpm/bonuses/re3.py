@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lpm.core.bonus import IntrinsicReward
+from lpm.bonuses._learner import MemoryBonus
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice
+from lpm.core.settings import Count, Settings
 from lpm.core.transitions import Transitions
 from lpm.nn.inputs import ObservationInput, in_chunks
 from lpm.nn.memory import StepMemory, exact_squares
@@ -22,32 +22,27 @@ PAIRS = 2**21
 
 
 @dataclass(frozen=True)
-class RE3Config:
+class RE3Config(Settings):
     """Settings of RE3."""
 
-    features: int = 64
+    features: Count = 64
     """Width of the random features (paper: 64 for MiniGrid, 50 for DeepMind Control)."""
-    neighbours: int = 3
+    neighbours: Count = 3
     """k: the distance to the k-th nearest neighbour is the reward (paper: 3)."""
     hidden: tuple[int, ...] = (128, 128)
     """Hidden layers of the random encoder for vectors. Images have the convolutions of the other methods."""
-    memory_size: int | None = None
+    memory_size: Count | None = None
     """States among which neighbours are looked for, the latest ones, over all environments. None: one rollout, as
     many as the paper's on-policy batch holds; the paper's off-policy agents search the whole replay buffer."""
     normalise: Literal["auto", "none", "standard"] = "auto"
     """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
     Rewards are 0 and nothing is remembered until the statistics exist. Paper: none stated."""
-    warmup: int = 1
+    warmup: Count = 1
     """Transitions to observe before the statistics freeze."""
-
-    def __post_init__(self) -> None:
-        expect_at_least(self, 1, "features", "neighbours", "warmup")
-        expect_choice(self, "normalise", "auto", "none", "standard")
-        expect(self, "memory_size", self.memory_size is None or self.memory_size >= 1, "at least 1, or None")
 
 
 @register("re3")
-class RE3(IntrinsicReward):
+class RE3(MemoryBonus):
     """Random encoder entropy: log distance to the k-th nearest of the latest states, in frozen random features."""
 
     label = "RE3"
@@ -67,22 +62,12 @@ class RE3(IntrinsicReward):
         steps = self.rollout_steps if config.memory_size is None else max(1, config.memory_size // self.num_envs)
         self.memory = StepMemory(self.num_envs, steps, (config.features,))
 
-    def _score(self, batch: Transitions) -> Tensor:
-        return self._run(batch, self.memory.fork())
-
-    def _observe(self, batch: Transitions) -> None:
-        self._step(batch)
-
-    def _step(self, batch: Transitions) -> Tensor:
-        reward = self._run(batch, self.memory)
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
+        """At each step all environments' states enter the memory, then each looks for neighbours."""
+        memory, rewards = self.memory, torch.zeros(batch.shape, device=batch.device)
         if not self.input.ready:
-            self.input.observe(batch.next_obs[batch.valid])
-        return reward
-
-    def _run(self, batch: Transitions, memory: StepMemory) -> Tensor:
-        """Rewards of a block; at each step all environments' states enter `memory`, then each looks for neighbours."""
-        rewards = torch.zeros(batch.shape, device=batch.device)
-        if not self.input.ready:
+            if keep:
+                self.input.observe(batch.next_obs[batch.valid])
             return rewards
         embedded = rewards.new_zeros(*batch.shape, self.config.features)
         embedded[batch.valid] = in_chunks(lambda obs: self.encoder(self.input(obs)), batch.next_obs[batch.valid])
@@ -92,7 +77,8 @@ class RE3(IntrinsicReward):
         old, old_held = memory.in_order()
         rows = torch.cat([old, embedded[seen]])
         rewards[seen] = self._entropy(rows, torch.cat([old_held, batch.valid[seen]]), len(old), memory.capacity)
-        memory.extend(embedded[seen], batch.valid[seen])
+        if keep:
+            memory.extend(embedded[seen], batch.valid[seen])
         return rewards
 
     def _entropy(self, rows: Tensor, held: Tensor, known: int, capacity: int) -> Tensor:

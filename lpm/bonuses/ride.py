@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from lpm.bonuses._keys import KeyConfig
-from lpm.bonuses._learner import Learner
+from lpm.bonuses._learner import Learner, LearnerConfig, MemoryBonus
 from lpm.core.registry import register
-from lpm.core.settings import expect_at_least, expect_choice
+from lpm.core.settings import Count, NonNegative
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.hashing import episode_counts
@@ -22,42 +21,25 @@ from lpm.nn.stacked import StackedForward
 
 
 @dataclass(frozen=True)
-class RIDEConfig(KeyConfig):
-    """Settings of RIDE. "Code" is facebookresearch/impact-driven-exploration."""
+class RIDEConfig(LearnerConfig, KeyConfig):
+    """Settings of RIDE. "Code" is facebookresearch/impact-driven-exploration: RMSprop, once, on IMPALA batches."""
 
-    features: int = 128
+    features: Count = 128
     """Width of φ (code: 128 in MiniGrid)."""
-    forward_weight: float = 10.0
+    forward_weight: NonNegative = 10.0
     """Weight of the forward loss (code: 10)."""
-    inverse_weight: float = 0.1
+    inverse_weight: NonNegative = 0.1
     """Weight of the inverse loss (code: 0.1)."""
     hidden: tuple[int, ...] = (256, 256)
     """Hidden layers of φ for vectors. Images have the convolutions of the other methods."""
     model_hidden: tuple[int, ...] = (256,)
     """Hidden layers of the forward and the inverse model (code: (256,))."""
-    memory_size: int = 4096
+    memory_size: Count = 4096
     """Steps of an episode that each environment remembers, as one key each; the oldest are forgotten first."""
-    normalise: Literal["auto", "none", "standard"] = "auto"
-    """Standardise observations with statistics that are frozen at the first update. "auto": vectors yes, images no.
-    Rewards are 0 until the statistics exist. Code: no."""
-    warmup: int = 1
-    """Transitions to observe before the statistics freeze."""
-    lr: float = 1e-4
-    """Adam learning rate (code: RMSprop, 1e-4)."""
-    epochs: int = 3
-    """Passes over the transitions of a rollout per update. Code: one, on IMPALA batches."""
-    batch_size: int = 256
-    """Minibatch."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_at_least(self, 1, "features", "memory_size", "warmup", "epochs", "batch_size")
-        expect_at_least(self, 0, "forward_weight", "inverse_weight", "lr")
-        expect_choice(self, "normalise", "auto", "none", "standard")
 
 
 @register("ride")
-class RIDE(Learner):
+class RIDE(MemoryBonus, Learner):
     """Impact-driven: how far the action moved the features, over the root of the visits in the episode."""
 
     label = "RIDE"
@@ -81,16 +63,11 @@ class RIDE(Learner):
         self.memory = EpisodicMemory(self.num_envs, config.memory_size, dtype=torch.int64)
 
     # ---- collection ---------------------------------------------------------------------------------------
-    def _score(self, batch: Transitions) -> Tensor:
-        return self._impact(batch) * self._discount(batch, self.memory.fork())
-
-    def _observe(self, batch: Transitions) -> None:
-        self._discount(batch, self.memory)
-        self.experience.observe(batch)
-
-    def _step(self, batch: Transitions) -> Tensor:
-        reward = self._impact(batch) * self._discount(batch, self.memory)
-        self.experience.observe(batch)
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
+        visits = episode_counts(batch, self.memory if keep else self.memory.fork(), self.keys)
+        reward = self._impact(batch) * visits.float().rsqrt()
+        if keep:
+            self.experience.observe(batch)
         return reward
 
     def _impact(self, batch: Transitions) -> Tensor:
@@ -100,10 +77,6 @@ class RIDE(Learner):
         phi, phi_next = self.experience.encoded_block(self.features, batch)
         distance: Tensor = torch.linalg.vector_norm(phi_next - phi, dim=1)
         return distance.view(batch.shape)
-
-    def _discount(self, batch: Transitions, memory: EpisodicMemory) -> Tensor:
-        """1/√N(o') within the episode, (T, N); `memory` moves on through the block."""
-        return episode_counts(batch, memory, self.keys).float().rsqrt()
 
     # ---- learning -----------------------------------------------------------------------------------------
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:

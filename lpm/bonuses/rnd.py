@@ -8,9 +8,9 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import Learner, feature_width
+from lpm.bonuses._learner import FitConfig, Learner, feature_width
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least
+from lpm.core.settings import Count, Positive, Share, Size, expect
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Activation
@@ -19,40 +19,28 @@ from lpm.nn.seeding import seeded
 
 
 @dataclass(frozen=True)
-class RNDConfig:
+class RNDConfig(FitConfig):
     """Settings of RND. "Code" is openai/random-network-distillation."""
 
-    features: int | None = None
+    features: Count | None = None
     """Width of the random features. None: 512 for images (paper, code), 128 for vectors (not in the paper)."""
     hidden: tuple[int, ...] = (128, 128)
     """Hidden layers of target and predictor for vectors. Images have the code's three convolutions."""
-    extra: int = 2
+    extra: Size = 2
     """More layers in the predictor than in the target (code: 2)."""
-    channels: int | None = None
+    channels: Count | None = None
     """Look only at the last channels of an image. None: all; the code uses 1, the last frame of its grey stack."""
     activation: Activation = "leaky_relu"
     """Activation of the convolutions (code: leaky ReLU) or of the MLP."""
-    clip: float = 5.0
+    clip: Positive = 5.0
     """Observations are standardised, each dimension, and clipped to ±clip (paper, code: 5)."""
-    warmup: int = 1
+    warmup: Count = 1
     """Transitions to observe before the first statistics take effect; until then rewards are 0. Code: 50 rollouts of
     a random policy before training; here the first rollout plays that part."""
-    proportion: float = 1.0
+    proportion: Share = 1.0
     """Share of each minibatch that the predictor is trained on (code: 1 for 32 environments; paper: 0.25 for 128)."""
-    lr: float = 1e-4
-    """Adam learning rate of the predictor (code: 1e-4)."""
-    epochs: int = 4
-    """Passes over the transitions of a rollout per update (code: 4)."""
-    batch_size: int = 256
-    """Minibatch (code: a quarter of the rollout)."""
-
-    def __post_init__(self) -> None:
-        for name in ("features", "channels"):
-            expect(self, name, getattr(self, name) is None or getattr(self, name) >= 1, "at least 1, or None")
-        expect_at_least(self, 1, "warmup", "epochs", "batch_size")
-        expect_at_least(self, 0, "extra", "lr")
-        expect(self, "clip", self.clip > 0, "more than 0")
-        expect(self, "proportion", 0 < self.proportion <= 1, "in (0, 1]")
+    epochs: Count = 4
+    """Passes over the transitions of a rollout per update (code: 4; its learning rate is the default too)."""
 
 
 @register("rnd")

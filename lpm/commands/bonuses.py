@@ -113,24 +113,21 @@ def _noise_table(options: Bonuses) -> int:
     from lpm.core.registry import lookup, names
     from lpm.report.text import markdown_table
     from lpm.storage.files import expect_own, write_atomic
-    from lpm.suite import two_arms
-    from lpm.sweeps import Job, run_jobs
+    from lpm.suite import noise_table
+    from lpm.sweeps import run_jobs
 
     console = terminal()
     jobs = []
     for seed in range(options.seeds):
         for name in (lookup(name).name for name in options.names or names()):
             settings = {"experiment": "two_arms", "method": name, "seed": seed, "updates": options.updates}
-            settings["unseen"] = True
-            path = options.out / name / f"seed_{seed}.json"
-            jobs.append(Job(f"{name}, seed {seed}", path, settings, options.updates))
+            jobs.append(noise_table.job(f"{name}, seed {seed}", settings, options.out / name / f"seed_{seed}.json"))
     expect_own(options.out, "noise table", "*/seed_*.json", "table.md")
     with continued(options.out):
-        results, failures = run_jobs(jobs, two_arms.run_job, workers=options.workers, console=console)
-    rows = two_arms.table_rows(
-        two_arms.summarise(two_arms.ArmCurves(**result["curves"]) for result in results.values())
-    )
-    write_atomic(options.out / "table.md", markdown_table(two_arms.HEADER, rows).encode())
-    print_table(console, f"Two arms, {options.updates} updates, {options.seeds} seeds", two_arms.HEADER, rows)
+        results, failures = run_jobs(jobs, noise_table.run_job, workers=options.workers, console=console)
+    curves = (noise_table.RewardCurves(**result["curves"]) for result in results.values())
+    rows = noise_table.table_rows(noise_table.summarise(curves))
+    write_atomic(options.out / "table.md", markdown_table(noise_table.HEADER, rows).encode())
+    print_table(console, f"{options.updates} updates, {options.seeds} seeds", noise_table.HEADER, rows)
     console.print(f"Per-seed files and table.md: {options.out}")
     return 1 if failures else 0

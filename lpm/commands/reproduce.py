@@ -78,8 +78,8 @@ def reproduce(options: Reproduce, out: Path) -> int:
     )
     expect_own(out, "results of lpm reproduce", "runs")
     preflight(experiment, options.scale, conditions, methods[0], "scipy")
-    results, failures = run_jobs(jobs, experiment.run, workers=options.workers, ray=options.ray, console=console)
-    pages = write_pages([out], out, failures, at_hand=results)
+    _, failures = run_jobs(jobs, experiment.run, workers=options.workers, ray=options.ray, console=console)
+    pages = write_pages([out], out, failures)
     for analysis in pages.analyses:
         print_main_table(console, analysis)
         unfinished = analysis.evidence.unfinished

@@ -1,4 +1,4 @@
-"""`lpm suite NAME`: the score card of a bonus."""
+"""`lpm suite NAME`: the scorecard of a bonus."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import tyro
 from lpm.commands.terminal import continued, parse, print_table, terminal
 
 if TYPE_CHECKING:
-    from lpm.suite.card import Card
+    from lpm.suite.scorecard import Scorecard
     from lpm.sweeps import Job, Result
 
 
 @dataclass(frozen=True)
 class Suite:
-    """Score a bonus in every world under every family of noise: runs, then a card. Rerun to continue."""
+    """Score a bonus in every environment under every kind of noise: runs, then a scorecard. Rerun to continue."""
 
     name: Annotated[str, tyro.conf.Positional]
     """A registered bonus, package.module:Class, or either with fields, as in lgn:regression=joint."""
@@ -33,8 +33,8 @@ class Suite:
     """Seeds per bonus; the scale's own number if not given."""
     first_seed: int = 0
     """The first of them; the references keep theirs."""
-    worlds: tuple[str, ...] = ()
-    """Run only these worlds (car, rooms, onehot, maze, task): a card that says which are missing."""
+    envs: tuple[str, ...] = ()
+    """Run only these environments (car, rooms, onehot, maze, task): the scorecard says which are missing."""
     own_references: bool = False
     """Run random actions and the oracle here too, instead of the package's numbers."""
     workers: int = 2
@@ -54,15 +54,15 @@ def run(args: Sequence[str]) -> int:
 
 
 def suite(options: Suite, out: Path) -> int:
-    """Run what is missing, write a card for each bonus, and print them."""
+    """Run what is missing, write a scorecard for each bonus, and print them."""
     from lpm.experiments.experiment import expect_known
     from lpm.experiments.methods import method_name, parse_fields, parse_method
     from lpm.report.text import count_of
     from lpm.storage.files import expect_own
-    from lpm.suite.card import make_card, summary, words
+    from lpm.suite.environments import ENVIRONMENTS, REFERENCES, SEEDS
     from lpm.suite.jobs import check, conditions, jobs_of, measured, run_job
-    from lpm.suite.stored import in_order, packaged_cards, packaged_references
-    from lpm.suite.worlds import REFERENCES, SEEDS, WORLDS
+    from lpm.suite.scorecard import in_words, make_scorecard, summary
+    from lpm.suite.stored import in_order, packaged_references, packaged_scorecards
     from lpm.sweeps import run_jobs
 
     console = terminal()
@@ -72,9 +72,9 @@ def suite(options: Suite, out: Path) -> int:
     if count < 1 or options.first_seed < 0:
         raise ValueError(f"expected at least 1 seed, the first at least 0, got {count} from {options.first_seed}")
     seeds = range(options.first_seed, options.first_seed + count)
-    for world in options.worlds:
-        expect_known("world", world, WORLDS)
-    wanted = options.worlds or tuple(WORLDS)
+    for name in options.envs:
+        expect_known("environment", name, ENVIRONMENTS)
+    wanted = options.envs or tuple(ENVIRONMENTS)
     expect_own(out, "results of lpm suite", "runs")
     methods = {name: parse_method(name) for name in names}
     for name, method in methods.items():
@@ -104,29 +104,28 @@ def suite(options: Suite, out: Path) -> int:
     cards = []
     for name, method in methods.items():
         runs = measured(found(own[name]), options.scale)
-        cards.append(make_card(name, method, options.scale, runs, random, oracle))
-    stored = [card for card in packaged_cards(options.scale) if card["name"] not in names]
+        cards.append(make_scorecard(name, method, options.scale, runs, random, oracle))
+    stored = [card for card in packaged_scorecards(options.scale) if card["name"] not in names]
     beside = [result for listed in jobs.values() for result in found(listed)]
     for card in cards:
-        page = write_card(out / "cards", card, in_order([*cards, *stored]), [*found(own[card["name"]]), *beside])
+        runs_of = [*found(own[card["name"]]), *beside]
+        page = write_scorecard(out / "scorecards", card, in_order([*cards, *stored]), runs_of)
         title = f"{card['label']}: 0 random actions, 1 oracle"
         print_table(console, title, ("axis", "score [95 %]"), summary(card))
-        console.print(words(card), markup=False, highlight=False)
-        console.print(f"Card: {page}")
+        console.print(in_words(card))
+        console.print(f"Scorecard: {page}")
     return 1 if failures else 0
 
 
-def write_card(folder: Path, card: Card, others: Sequence[Card], results: Sequence[Result]) -> Path:
-    """The card as JSON, as a picture and as a page, which is returned."""
+def write_scorecard(folder: Path, card: Scorecard, others: Sequence[Scorecard], results: Sequence[Result]) -> Path:
+    """The scorecard as JSON and as a page, which is returned."""
     from lpm.experiments.experiment import folder_name
     from lpm.storage.files import write_atomic
-    from lpm.suite.page import card_page
-    from lpm.suite.picture import card_png
+    from lpm.suite.page import scorecard_page
 
     name = folder_name(card["name"])
-    # a result of the two arms has no curve that the page shows
+    # a result of the noise table has no curve that the page shows
     runs = [result for result in results if "condition" in result["settings"]]
     write_atomic(folder / f"{name}.json", (json.dumps(card, indent=1, allow_nan=False) + "\n").encode())
-    write_atomic(folder / f"{name}.png", card_png(card, others))
-    write_atomic(folder / f"{name}.html", card_page(card, others, runs).encode())
+    write_atomic(folder / f"{name}.html", scorecard_page(card, others, runs).encode())
     return folder / f"{name}.html"

@@ -9,24 +9,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from lpm.agents import Agent, MixerConfig, NonFiniteError
-from lpm.agents.agent import PolicyKind
+from lpm.commands.bonuses import field_docs
 from lpm.commands.terminal import INTERRUPTED, terminal
 from lpm.core.group import ProcessGroup, WorkerLost
 from lpm.core.registry import configure
-from lpm.envs.outside import Wrap, reading_note
+from lpm.envs.third_party import reading_note
 from lpm.runs.checkpoint import CheckpointError
 from lpm.runs.config import PRESETS, RunConfig
 from lpm.runs.distributed import TIMEOUT_SECONDS, expect_same, joined
 from lpm.runs.folder import RunFolder
 from lpm.runs.loggers import Service
-from lpm.runs.train import Outcome, TrainOptions, train
+from lpm.runs.train import TrainOptions, train
 from lpm.storage.files import printable
 from lpm.sweeps.fields import literal
 from lpm.sweeps.job import keep_freed_memory
@@ -40,6 +40,8 @@ Settings of the environment are given as --env.NAME VALUE, for example --env.noi
 
 LONGEST_TIMEOUT = 1e6
 """Eleven days; torch counts in nanoseconds, and overflows."""
+SHARED = ("policy", "seed", "wrap", "device", "threads", "log_every")
+"""Fields of the run's config that are options as they are."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,6 @@ def _timeout(words: list[str]) -> float:
 def _plan(args: Sequence[str]) -> tuple[RunConfig, Path, TrainOptions, bool]:
     """What to train, where to, how, and whether it is an earlier run."""
     words, env = _take_env(list(args))
-    for old, new in (("heads", "value-heads"), ("episodic", "episodic-bonus")):
-        if any(word.partition("=")[0] == f"--mixer.{old}" for word in words):
-            raise ValueError(f"--mixer.{old}: this belongs to the agent now; use --ppo.{new} or --a2c.{new}")
     choices, saved = _choices(words)
     given: Any = tyro.cli(
         _options(choices, saved), args=words, prog="lpm train", description=DESCRIPTION, use_underscores=False
@@ -152,8 +151,9 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
     def table(value: Any) -> tuple[Any, Any]:
         return type(value), field(default_factory=lambda: value)
 
-    env_help = "Gymnasium id of the environment; not needed with --resume."
     base = saved or RunConfig("", bonus="none")
+    kinds, texts = get_type_hints(RunConfig), field_docs(RunConfig)
+    env_help = "Gymnasium id of the environment; not needed with --resume."
     entries: dict[str, tuple[Any, Any]] = {
         "env_id": (
             Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV_ID", help=env_help)],
@@ -166,9 +166,6 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
         "variant": option(str | None, "Named settings of the bonus, such as paper.", None),
         "algo": option(str, "The learner: ppo or a2c.", choices.algo),
         "preset": option(str | None, f"Named settings of it: {', '.join(PRESETS[choices.algo])}.", None),
-        "policy": option(
-            PolicyKind, "learnt; uniform: random actions; oracle: learnt from counts of true cells.", base.policy
-        ),
         "steps": option(
             float,
             "Environment steps, summed over environments. With --resume, more than before extends the run: schedules "
@@ -178,16 +175,7 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
         "weight": option(
             float | None, "How much the bonus counts beside the task: short for --mixer.weight, 0.3.", None
         ),
-        "seed": option(int, "Seed of everything random.", base.seed),
-        "wrap": option(
-            Wrap,
-            "How observations become one array: auto (only where needed; MiniGrid's codes one-hot, ALE's games "
-            "preprocessed), flatten (one-hot for discrete values), image (the picture of a dictionary), none.",
-            base.wrap,
-        ),
-        "device": option(str, "Where networks live: auto, cpu, cuda, mps.", base.device),
-        "threads": option(int, "Threads of torch.", base.threads),
-        "log_every": option(int, "Steps between lines of the metrics; 0: about a thousand lines.", base.log_every),
+        **{name: option(kinds[name], texts[name], getattr(base, name)) for name in SHARED},
         "out": option(Path | None, "Folder of the run; runs/ENV-ALGO-BONUS-SEED if not given.", None),
         "resume": option(bool, "Go on with a run: lpm train RUN --resume. Its settings are the defaults.", False),
         "checkpoint_seconds": option(float, "Time between two checkpoints; 0: after every update.", 60.0),
@@ -197,10 +185,8 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
         ),
         choices.algo: table(agent),
         "mixer": table(saved.mixer if saved else MixerConfig()),
-        "bonus": table(settings),
+        **({"bonus": table(settings)} if dataclasses.fields(settings) else {}),
     }
-    if not dataclasses.fields(settings):
-        del entries["bonus"]
     return make_dataclass("Train", [(name, kind, default) for name, (kind, default) in entries.items()], frozen=True)
 
 
@@ -209,22 +195,16 @@ def _config(given: Any, choices: _Choices, saved: RunConfig | None, env: dict[st
         raise ValueError("say which environment to train in: lpm train ENV_ID (see `lpm envs`)")
     if not given.steps.is_integer():  # nor are inf and nan
         raise ValueError(f"--steps: expected a whole number, got {given.steps}")
-    mixer = given.mixer if given.weight is None else dataclasses.replace(given.mixer, weight=given.weight)
     return RunConfig(
-        env_id=given.env_id,
-        algo=given.algo,
-        bonus=given.bonus_name,
-        policy=given.policy,
+        given.env_id,
+        given.algo,
+        given.bonus_name,
         steps=int(given.steps),
-        seed=given.seed,
-        device=given.device,
-        threads=given.threads,
-        log_every=given.log_every,
         env={**(saved.env if saved else {}), **env},
-        wrap=given.wrap,
         agent=getattr(given, choices.algo),
         bonus_settings=getattr(given, "bonus", None),
-        mixer=mixer,
+        mixer=given.mixer if given.weight is None else dataclasses.replace(given.mixer, weight=given.weight),
+        **{name: getattr(given, name) for name in SHARED},
     )
 
 
@@ -241,17 +221,14 @@ def _train(config: RunConfig, out: Path, options: TrainOptions, resume: bool, gr
     try:
         with _Display(console, config.steps) as display:
             outcome = train(config, out, options, resume=resume, say=display.say, on_cycle=display.show, group=group)
-    except WorkerLost as error:
-        print(f"lpm train: {printable(str(error))}\nOn as many processes as you like: {again}", file=sys.stderr)
+    except (WorkerLost, NonFiniteError, CheckpointError) as error:
+        what = {WorkerLost: "On as many processes as you like", NonFiniteError: "The last checkpoint is kept"}
+        hint = what.get(type(error), "When this is mended")
+        print(f"lpm train: {printable(str(error))}\n{hint}: {again}", file=sys.stderr)
         return 1
-    except NonFiniteError as error:
-        print(f"lpm train: {printable(str(error))}\nThe last checkpoint is kept: {again}", file=sys.stderr)
-        return 1
-    except CheckpointError as error:
-        print(f"lpm train: {printable(str(error))}\nWhen this is mended: {again}", file=sys.stderr)
-        return 1
-    for name, value in _summary(outcome, out).items():
-        console.print(f"{name:<13} {value}")
+    console.print(f"status        {outcome.status}\nsteps         {outcome.steps:,}")
+    console.print(f"time          {outcome.seconds:,.1f} s\nlast metrics  {_numbers(outcome.metrics) or 'none yet'}")
+    console.print(f"look at it    lpm watch {out}")
     if outcome.status == "interrupted":
         console.print(f"Interrupted at step {outcome.steps:,}, and saved. Go on with: {again}")
         return INTERRUPTED
@@ -312,13 +289,3 @@ def _numbers(metrics: dict[str, float]) -> str:
         ("noise", "noise_share", "{:.0%}"),
     )
     return "  ".join(f"{label} {form.format(metrics[name])}" for label, name, form in shown if name in metrics)
-
-
-def _summary(outcome: Outcome, out: Path) -> dict[str, str]:
-    return {
-        "status": outcome.status,
-        "steps": f"{outcome.steps:,}",
-        "time": f"{outcome.seconds:,.1f} s",
-        "last metrics": _numbers(outcome.metrics) or "none yet",
-        "look at it": f"lpm watch {out}",
-    }

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
+from numpy.typing import NDArray
 
 from lpm.commands.preflight import preflight
 from lpm.commands.terminal import continued, parse, print_table, terminal
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, lookup
 from lpm.core.settings import check_types
-from lpm.envs.outside import find_spec
+from lpm.envs.third_party import find_spec
 from lpm.experiments.experiment import Experiment, expect_known, load_experiment
 from lpm.experiments.methods import parse_method
-from lpm.experiments.own import Budget, OwnEnvironment
+from lpm.experiments.training import Condition, Scale, TrainingExperiment, known, last
 from lpm.report.seed_statistics import Summary, summarise
 from lpm.runs.config import PRESETS, RunConfig
 from lpm.storage.files import expect_own, to_toml, write_atomic
@@ -96,23 +96,40 @@ def _experiment(options: Tune) -> Experiment:
                 raise ValueError(f"--{what}: expected none with an experiment, whose --scale has its own")
         return load_experiment(options.name)
     find_spec(options.name)
-    preset, presets = options.preset or "default", PRESETS["ppo"]
-    expect_known("preset", preset, presets)
-    method = parse_method(options.method)
-    return OwnEnvironment(
+    preset = options.preset or "default"
+    expect_known("preset", preset, PRESETS["ppo"])
+    return TrainingExperiment(
         name=options.name,
         title=options.name,
         place="",
         about=(),
-        methods={options.method: method},
+        env_id=options.name,
+        algo="ppo",
+        variants={"own": Condition(options.name)},
+        methods={options.method: parse_method(options.method)},
         metrics={"return": "return, last tenth", "cells": "cells visited"},
-        sizes={options.scale: Budget(100_000 if options.steps is None else options.steps, preset)},
+        sizes={options.scale: Scale(100_000 if options.steps is None else options.steps, 1, {"preset": preset}, ())},
+        score=_score,
+        mixer=asdict(MixerConfig()),
     )
+
+
+def _score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
+    """The mean return of the last tenth of the steps, and the cells that were visited."""
+    found = last(curves, "cells")
+    if "return" in curves:
+        steps, values = known(curves, "return")
+        found["return"] = float(np.mean([v for step, v in zip(steps, values, strict=True) if step > 0.9 * steps[-1]]))
+    return found
 
 
 def tune(options: Tune, experiment: Experiment, out: Path) -> int:
     """Search, compare the best settings with the method's own, write trials.csv and best.toml."""
-    _check_counts(options)
+    for what in ("trials", "seeds", "fresh_seeds", "workers"):
+        if getattr(options, what) < 1:
+            raise ValueError(f"{what}: expected at least 1, got {getattr(options, what)}")
+    if options.seeds > FRESH:
+        raise ValueError(f"seeds: expected at most {FRESH}, got {options.seeds}")
     expect_own(out, "search of lpm tune", "trials", "trials.csv", "*.log")
     with shared_workers(options.workers, options.ray) as pool:
         return _tune(_Runs(options, experiment, out, pool))
@@ -121,7 +138,7 @@ def tune(options: Tune, experiment: Experiment, out: Path) -> int:
 def _tune(runs: _Runs) -> int:
     options, experiment, out = runs.options, runs.experiment, runs.out
     console, batch = runs.console, max(options.workers // options.seeds, 1)
-    settings = {
+    settings: dict[str, Any] = {
         "experiment": options.name,
         "method": options.method,
         "scale": options.scale,
@@ -129,7 +146,7 @@ def _tune(runs: _Runs) -> int:
         "metric": runs.metric,
         "seeds": options.seeds,
     }
-    if isinstance(experiment, OwnEnvironment):
+    if isinstance(experiment, TrainingExperiment) and experiment.name == experiment.env_id:
         settings |= {"steps": experiment.sizes[options.scale].steps, "preset": options.preset or "default"}
     console.print(
         f"{experiment.title} ({options.scale}, {runs.condition}): {options.trials} settings of {options.method} × "
@@ -145,7 +162,7 @@ def _tune(runs: _Runs) -> int:
     compared = runs.compare({"best": best.fields, "own": {}})
     _write(out, settings, trials, best, compared, runs.lower)
     labels = {"best": f"trial {best.number}: {_words(best.fields)}", "own": "the method's own"}
-    rows = [(labels[name], *_texts(summary)) for name, summary in compared.items()]
+    rows = [(labels[name], f"{s.mean:.4g}", _interval(s), str(s.n)) for name, s in compared.items()]
     header = ("settings", f"{runs.metric}, mean", "95 % interval", "seeds")
     print_table(console, f"{options.method}, fresh seeds", header, rows)
     console.print(f"Trials: {out / 'trials.csv'}\nBest: {out / 'best.toml'}")
@@ -189,17 +206,11 @@ class _Runs:
 
     def _run(self, candidates: Mapping[str, Mapping[str, Any]], seeds: range) -> dict[str, dict[int, float]]:
         """For every folder and its settings the score of every seed that finished."""
-        options, experiment = self.options, self.experiment
-        jobs = {
-            (folder, seed): _job(
-                experiment, (options.scale, self.condition, options.method, seed, self.out / folder), fields
-            )
-            for seed in seeds
-            for folder, fields in candidates.items()
-        }
+        options = self.options
+        jobs = {(folder, seed): self._job(folder, seed, own) for seed in seeds for folder, own in candidates.items()}
         results, failures = run_jobs(
             list(jobs.values()),
-            experiment.run,
+            self.experiment.run,
             workers=options.workers,
             ray=options.ray,
             console=self.console,
@@ -211,75 +222,62 @@ class _Runs:
             for folder in candidates
         }
 
+    def _job(self, folder: str, seed: int, given: Mapping[str, Any]) -> Job:
+        """A run with the bonus's and the mixer's fields."""
+        options, experiment = self.options, self.experiment
+        own = {name: value for name, value in given.items() if not name.startswith(MIXER)}
+        job = experiment.job(options.scale, self.condition, options.method, seed, self.out / folder, own)
+        mixed = [name for name in given if name.startswith(MIXER)]
+        if not mixed:
+            return job
+        if not isinstance(job.task, RunConfig):
+            raise ValueError(f"--field {mixed[0]}: {experiment.name} trains no agent, so nothing is mixed")
+        task = replace(job.task, mixer=_mixed(job.task.mixer, given))
+        settings = {**job.settings, "config": {**job.settings["config"], "mixer": task.to_dict()["mixer"]}}
+        return replace(job, settings=settings, task=task)
+
     def _scores(self, results: Sequence[Result]) -> dict[int, float]:
         if not results:
             return {}
         evidence = self.experiment.evidence(results)
         self.lower = self.metric in evidence.lower_is_better
-        found = [s for s in evidence.scores if (s.condition, s.metric) == (self.condition, self.metric)]
-        if not found:
-            there = sorted({s.metric for s in evidence.scores if s.condition == self.condition})
-            raise ValueError(
-                f"metric {self.metric!r} is not measured in {self.condition!r} alone; known: {', '.join(there)}"
-            )
-        return {seed: value for seed, value in found[0].values.items() if np.isfinite(value)}
-
-
-def _check_counts(options: Tune) -> None:
-    for what in ("trials", "seeds", "fresh_seeds", "workers"):
-        if getattr(options, what) < 1:
-            raise ValueError(f"{what}: expected at least 1, got {getattr(options, what)}")
-    if options.seeds > FRESH:
-        raise ValueError(f"seeds: expected at most {FRESH}, got {options.seeds}")
+        here = {s.metric: s.values for s in evidence.scores if s.condition == self.condition}
+        if self.metric not in here:
+            there = ", ".join(sorted(here))
+            raise ValueError(f"metric {self.metric!r} is not measured in {self.condition!r} alone; known: {there}")
+        return {seed: value for seed, value in here[self.metric].items() if np.isfinite(value)}
 
 
 def _fields(options: Tune, experiment: Experiment) -> list[Field]:
     if not options.field:
         raise ValueError("--field: expected at least one field to search, such as weight=0.03:3:log, got none")
-    fields = [parse_field(text) for text in options.field]
-    names = [field.name for field in fields]
+    found = [parse_field(text) for text in options.field]
+    names = [field.name for field in found]
     if len(set(names)) < len(names):
         raise ValueError(f"--field: expected each field once, got {', '.join(names)}")
     chosen = experiment.methods[options.method]
-    own = {item.name for item in dataclasses.fields(lookup(chosen.bonus).bonus.Config)}
-    fields = [replace(f, name=WEIGHT) if f.name == "weight" and "weight" not in own else f for f in fields]
-    for field in fields:
+    own = {item.name for item in fields(lookup(chosen.bonus).bonus.Config)}
+    found = [replace(f, name=WEIGHT) if f.name == "weight" and "weight" not in own else f for f in found]
+    for field in found:
         for value in field.examples:  # an unknown field or a value of another type is an error of the command
             if field.name.startswith(MIXER):
                 _mixed(MixerConfig(), {field.name: value})
             else:
                 configure(chosen.bonus, **{**chosen.fields, field.name: value})
-    return fields
+    return found
 
 
-def _mixed(config: MixerConfig, fields: Mapping[str, Any]) -> MixerConfig:
+def _mixed(config: MixerConfig, given: Mapping[str, Any]) -> MixerConfig:
     """A mixer with the fields that are its own."""
-    own = {name.removeprefix(MIXER): value for name, value in fields.items() if name.startswith(MIXER)}
+    own = {name.removeprefix(MIXER): value for name, value in given.items() if name.startswith(MIXER)}
     for name in own:
-        expect_known("field of the mixer", name, [item.name for item in dataclasses.fields(MixerConfig)])
+        expect_known("field of the mixer", name, [item.name for item in fields(MixerConfig)])
     check_types(MixerConfig, own)
     return replace(config, **own)
 
 
-def _job(experiment: Experiment, which: tuple[str, str, str, int, Path], fields: Mapping[str, Any]) -> Job:
-    """A run with the bonus's and the mixer's fields."""
-    job = experiment.job(*which, {name: value for name, value in fields.items() if not name.startswith(MIXER)})
-    mixed = [name for name in fields if name.startswith(MIXER)]
-    if not mixed:
-        return job
-    if not isinstance(job.task, RunConfig):
-        raise ValueError(f"--field {mixed[0]}: {experiment.name} trains no agent, so nothing is mixed")
-    task = replace(job.task, mixer=_mixed(job.task.mixer, fields))
-    settings = {**job.settings, "config": {**job.settings["config"], "mixer": task.to_dict()["mixer"]}}
-    return replace(job, settings=settings, task=task)
-
-
-def _words(fields: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={_short(value)}" for name, value in fields.items())
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _words(given: Mapping[str, Any]) -> str:
+    return ", ".join(f"{n}={format(value, '.4g') if isinstance(value, float) else value}" for n, value in given.items())
 
 
 def _write(
@@ -297,18 +295,13 @@ def _write(
         value = "" if trial.value is None else -trial.value if lower else trial.value
         writer.writerow([trial.number, *trial.fields.values(), value, f"trials/{trial.number:04d}"])
     write_atomic(out / "trials.csv", table.getvalue().encode())
-    scores = {f"score_{name}": _summary(summary) for name, summary in compared.items()}
-    whole = {"search": {**settings, "trials": len(trials), "best": best.number}, "fields": dict(best.fields), **scores}
+    whole = {"search": {**settings, "trials": len(trials), "best": best.number}, "fields": dict(best.fields)}
+    for name, summary in compared.items():
+        ends = asdict(summary.mean_interval) if summary.mean_interval else {"low": None, "high": None}
+        whole[f"score_{name}"] = {"seeds": summary.n, "mean": summary.mean, "std": summary.std, **ends}
     write_atomic(out / "best.toml", to_toml(whole).encode())
 
 
-def _summary(summary: Summary) -> dict[str, float | None]:
-    interval = summary.mean_interval
-    low, high = (None, None) if interval is None else (interval.low, interval.high)
-    return {"seeds": summary.n, "mean": summary.mean, "std": summary.std, "low": low, "high": high}
-
-
-def _texts(summary: Summary) -> tuple[str, str, str]:
-    interval = summary.mean_interval
-    shown = "– (one seed)" if interval is None else f"{interval.low:.4g} to {interval.high:.4g}"
-    return f"{summary.mean:.4g}", shown, str(summary.n)
+def _interval(summary: Summary) -> str:
+    found = summary.mean_interval
+    return "– (one seed)" if found is None else f"{found.low:.4g} to {found.high:.4g}"

@@ -6,17 +6,42 @@ import copy
 import io
 import itertools
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from numbers import Integral
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from lpm.core.group import Sharded, current_group
 from lpm.core.spaces import Spaces
-from lpm.core.torch_state import default_torch_state
 from lpm.core.transitions import Transitions
-from lpm.storage.state_tree import StateError, check_generator, check_optimizer
+from lpm.storage.state_tree import StateError, check_generator, check_like, check_optimizer, require
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def default_torch_state(function: Callable[P, R]) -> Callable[P, R]:
+    """The function in torch's initial state, whatever the caller's default dtype, device and inference mode are.
+
+    While it runs, torch's default dtype is float32 for all threads.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        dtype = torch.get_default_dtype()
+        with torch.inference_mode(False):
+            if dtype == torch.float32 and torch.get_default_device().type == "cpu":
+                return function(*args, **kwargs)
+            torch.set_default_dtype(torch.float32)
+            try:
+                with torch.device("cpu"):
+                    return function(*args, **kwargs)
+            finally:
+                torch.set_default_dtype(dtype)
+
+    return call
 
 
 class IntrinsicReward(nn.Module):
@@ -181,80 +206,54 @@ class IntrinsicReward(nn.Module):
     @default_torch_state
     def check_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Raise what `load_state_dict` would, and load nothing: for those with other parts to load beside the bonus."""
-        given: Any = state
-        if not isinstance(given, Mapping):
-            self._refuse(f"a {type(given).__name__}")
-        own = self.state_dict()
-        missing, unknown = (sorted(map(str, names)) for names in (set(own) - set(state), set(state) - set(own)))
-        if strict and (missing or unknown):
-            self._refuse(" and ".join([f"without {n!r}" for n in missing[:1]] + [f"with {n!r}" for n in unknown[:1]]))
-        for name in filter(state.__contains__, own):
-            self._check_entry(name, own[name], state[name], state.get("_extra_state"))
+        own, given = self.state_dict(), state
+        try:
+            require(isinstance(given, Mapping), "a state_dict", type(given).__name__)
+            if not strict:
+                own, given = ({name: side[name] for name in own if name in given} for side in (own, given))
+            example = {name: {} if name == "_extra_state" else value for name, value in own.items()}
+            check_like(example, given)
+            for name in example:
+                self._check_counts(name, given[name])
+            self._check_extra(own.get("_extra_state", {}), given.get("_extra_state", {}))
+        except StateError as problem:
+            extra = given.get("_extra_state") if isinstance(given, Mapping) else None
+            sizes = extra.get("sizes") if isinstance(extra, dict) else None
+            there = "" if sizes in (None, self._sizes) else f"; it has {sizes!r:.200}, and this bonus {self._sizes}"
+            raise ValueError(
+                f"{type(self).__name__} cannot take this state: {problem}{there}; it was written by another bonus, "
+                "with other settings, or by another version of lpm"
+            ) from None
 
-    def _check_entry(self, name: str, own: Any, given: Any, extra: Any) -> None:
-        if isinstance(own, Tensor):
-            if not isinstance(given, Tensor):
-                self._refuse(f"with {given!r:.100} for {name!r} instead of a tensor")
-            if given.shape != own.shape:
-                sizes = extra.get("sizes") if isinstance(extra, dict) else None
-                self._refuse(f"with {name!r} of shape {tuple(given.shape)} instead of {tuple(own.shape)}", sizes)
-            if given.dtype != own.dtype:
-                self._refuse(f"with {name!r} of {given.dtype} instead of {own.dtype}")
-            # integers are counts, but for what memories hold, keys and actions: a module lists those as `contents`
-            owner, _, buffer = name.rpartition(".")
-            contents = buffer in getattr(self.get_submodule(owner), "contents", ())
-            counts = given.dtype in (torch.int64, torch.int32) and given.numel() and not contents
-            if counts and not 0 <= int(given.min()) <= int(given.max()) < 2**53:
-                self._refuse(f"with {name!r} from {int(given.min())} to {int(given.max())} instead of counts")
-        elif name == "_extra_state":
-            self._check_extra(own, given)
+    def _check_counts(self, name: str, given: Any) -> None:
+        """Integers are counts, but for what memories hold, keys and actions: a module lists those as `contents`."""
+        owner, _, buffer = name.rpartition(".")
+        contents = buffer in getattr(self.get_submodule(owner), "contents", ())
+        if isinstance(given, Tensor) and given.dtype in (torch.int64, torch.int32) and given.numel() and not contents:
+            least, most = int(given.min()), int(given.max())
+            require(0 <= least <= most < 2**53, f"{name}: counts", f"numbers from {least} to {most}")
 
-    def _check_extra(self, own: dict[str, Any], given: Any) -> None:
-        """Whatever `set_extra_state` would fail on, before anything has changed."""
-        if not isinstance(given, dict) or not {"optimizers", "generator"} & own.keys() <= given.keys():
-            self._refuse("without optimisers or generator")
-        expected, came = own.get("optimizers", {}), given.get("optimizers", {})
-        if not isinstance(came, dict) or set(expected) != set(came):
-            came = sorted(map(str, came)) if isinstance(came, dict) else type(came).__name__
-            self._refuse(f"with optimisers {came} instead of {sorted(expected)}")
-        for name, state in came.items():
-            try:
-                check_optimizer(self._optimizers[name], state, "its state")
-            except StateError as problem:
-                self._refuse(f"with another optimiser {name!r} ({problem})")
-        if "generator" in given:
-            try:
-                check_generator(given["generator"])
-            except StateError as problem:
-                self._refuse(f"with another {problem}")
+    def _check_extra(self, own: dict[str, Any], given: dict[str, Any]) -> None:
+        """Whatever `set_extra_state` would fail on."""
+        if optimizers := own.get("optimizers"):
+            check_like({name: {} for name in optimizers}, given.get("optimizers"), "optimisers")
+            for name in optimizers:
+                check_optimizer(self._optimizers[name], given["optimizers"][name], f"optimiser {name!r}")
+        if "generator" in own:
+            check_generator(given.get("generator"))
 
-    def _refuse(self, how: str, sizes: Any = None) -> NoReturn:
-        here = self._sizes
-        other = "by another bonus, with other settings, or by another version of lpm"
-        if isinstance(sizes, dict) and sizes != here:
-            there, wanted = (", ".join(f"{k}={v}" for k, v in each.items())[:200] for each in (sizes, here))
-            other = f"with {there}, and this bonus has {wanted}; or {other}"
-        raise ValueError(f"{type(self).__name__} cannot take this state, {how}: it was written {other}")
-
-    # ---- copies -------------------------------------------------------------------------------------------
     def __getstate__(self) -> dict[str, Any]:
         """As bytes: another process gets a bonus of its own, not one that shares memory with this one."""
         stream = io.BytesIO()
-        torch.save({**self.__dict__, "generator": self.generator.get_state()}, stream)
+        torch.save(self.__dict__, stream)
         return {"bonus": stream.getvalue()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(torch.load(io.BytesIO(state["bonus"]), weights_only=False))
-        drawn = self.__dict__["generator"]
-        self.generator = torch.Generator("cpu")
-        self.generator.set_state(drawn)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        copied = type(self).__new__(type(self))
-        memo[id(self)] = copied
-        copied.__dict__.update(copy.deepcopy({k: v for k, v in self.__dict__.items() if k != "generator"}, memo))
-        copied.generator = torch.Generator("cpu")
-        copied.generator.set_state(self.generator.get_state())
+        copied = memo[id(self)] = type(self).__new__(type(self))
+        copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return copied
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -263,6 +262,9 @@ class IntrinsicReward(nn.Module):
             return result if result.dtype == tensor.dtype else tensor.to(result.device)
 
         super()._apply(moved, recurse)  # type: ignore[no-untyped-call]
+        for optimizer in self._optimizers.values():  # what it has learnt moves with its parameters
+            for parameter, state in optimizer.state.items():
+                state.update((name, value.to(parameter.device)) for name, value in state.items())
         return self
 
     def gather_state(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch import distributed as dist
@@ -232,3 +233,32 @@ class Sharded(Protocol):
 
     def part(self, whole: Mapping[str, Tensor], rank: int, size: int) -> dict[str, Tensor]:
         """The state that process `rank` of `size` goes on from."""
+
+
+def whole_rows(parts: Sequence[Any], shared: Sequence[str]) -> Any:
+    """States of environments beside each other; None if they cannot be: then new episodes begin.
+
+    A state is an array or a tensor with an entry per environment, or a dict of such; `shared` names entries that
+    belong to all environments together.
+    """
+    first = parts[0]
+    if isinstance(first, dict):
+        found = {
+            key: first[key] if key.split(".")[-1] in shared else whole_rows([part[key] for part in parts], shared)
+            for key in first
+        }
+        return None if any(value is None for value in found.values()) else found
+    if isinstance(first, Tensor):
+        return torch.cat(list(parts))
+    return np.concatenate(parts) if isinstance(first, np.ndarray) and first.ndim else None
+
+
+def part_of_rows(whole: Any, rank: int, size: int, shared: Sequence[str]) -> Any:
+    """The state of the environments of process `rank` of `size`."""
+    if isinstance(whole, Mapping):
+        return {
+            key: value if key.split(".")[-1] in shared else part_of_rows(value, rank, size, shared)
+            for key, value in whole.items()
+        }
+    count = len(whole) // size
+    return whole[rank * count : (rank + 1) * count]

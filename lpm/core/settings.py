@@ -4,12 +4,38 @@ from __future__ import annotations
 
 import math
 import types
-from dataclasses import MISSING, fields
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
 from numbers import Integral, Real
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-Schedule = Literal["constant", "linear", "exponential", "cosine"]
 UNIONS = (Union, types.UnionType)
+
+
+class Bound(NamedTuple):
+    """What the numbers of an annotated type must be."""
+
+    wanted: str
+    """In words, for the message."""
+    holds: Callable[[Any], bool]
+
+
+Count = Annotated[int, Bound("at least 1", lambda value: value >= 1)]
+Size = Annotated[int, Bound("at least 0", lambda value: value >= 0)]
+NonNegative = Annotated[float, Bound("at least 0 and finite", lambda value: 0 <= value < math.inf)]
+Positive = Annotated[float, Bound("more than 0 and finite", lambda value: 0 < value < math.inf)]
+Limit = Annotated[float, Bound("at least 1", lambda value: value >= 1)]
+Share = Annotated[float, Bound("in (0, 1]", lambda value: 0 < value <= 1)]
+Decay = Annotated[float, Bound("in [0, 1)", lambda value: 0 <= value < 1)]
+Fraction = Annotated[float, Bound("in (0, 1)", lambda value: 0 < value < 1)]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Base of configs: refuses values of another type than their field has, or out of its bounds."""
+
+    def __post_init__(self) -> None:
+        check_types(type(self), vars(self))
 
 
 def expect(config: Any, name: str, condition: bool, wanted: str) -> None:
@@ -29,14 +55,6 @@ def expect_at_least(config: Any, least: float, *names: str) -> None:
         expect(config, name, getattr(config, name) >= least, f"at least {least}")
 
 
-def expect_schedule(config: Any, name: str, start: str, end: str) -> None:
-    """Refuse an unknown schedule, or one that cannot lead from the field `start` to the field `end`."""
-    expect_choice(config, name, *get_args(Schedule))
-    if getattr(config, name) == "exponential":  # it multiplies: from 0 it never leaves, to 0 it is there at once
-        for value in (start, end):
-            expect(config, value, getattr(config, value) > 0, f"a number above 0 with {name}='exponential'")
-
-
 def reject_unused(config: Any, when: str, *names: str) -> None:
     """Refuse a value other than the default in fields that have no effect `when`, such as "with gate=False"."""
     settings = {field.name: field for field in fields(config)}
@@ -49,7 +67,7 @@ def reject_unused(config: Any, when: str, *names: str) -> None:
 
 def check_types(config: type, settings: dict[str, Any]) -> None:
     """Refuse settings of another type than the fields of `config`, saying what was expected and what came."""
-    hints = get_type_hints(config)
+    hints = get_type_hints(config, include_extras=True)
     for name, value in settings.items():
         check_type(f"{config.__name__}.{name}", value, hints[name])
 
@@ -67,6 +85,8 @@ def fits(value: Any, hint: Any) -> bool:
     (True, False, False, True, True)
     """
     origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return fits(value, args[0]) and all(bound.holds(value) for bound in args[1:] if isinstance(bound, Bound))
     if origin in UNIONS:
         return any(fits(value, option) for option in args)
     if origin is Literal:
@@ -86,22 +106,8 @@ def _type_name(hint: Any) -> str:
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
         return " or ".join(map(repr, args))
+    if origin is Annotated:
+        return " ".join([_type_name(args[0]), *(f"({bound.wanted})" for bound in args[1:] if isinstance(bound, Bound))])
     if origin in UNIONS:
         return " or ".join(map(_type_name, args))
     return "None" if hint is types.NoneType else hint.__name__ if isinstance(hint, type) and not args else str(hint)
-
-
-def scheduled(schedule: Schedule, start: float, end: float, progress: float) -> float:
-    """A value on its way from `start` to `end`, at a `progress` between 0 and 1.
-
-    >>> [scheduled("linear", 1.0, 0.0, p) for p in (0.0, 0.25, 1.0)]
-    [1.0, 0.75, 0.0]
-    """
-    progress = min(max(progress, 0.0), 1.0)
-    if schedule == "constant":
-        return start
-    if schedule == "exponential":
-        return start * math.pow(end / start, progress)
-    if schedule == "cosine":
-        progress = 0.5 - 0.5 * math.cos(math.pi * progress)
-    return start + (end - start) * progress

@@ -1,4 +1,4 @@
-"""True successors from Gymnasium's vector environments, whatever their autoreset mode.
+"""True successors from Gymnasium's vector environments, whatever their autoreset mode, and sums over their episodes.
 
 - NEXT_STEP: the step after an episode's end only resets. It is no transition (`valid` is False).
 - SAME_STEP: the successor of the last step is in `info["final_obs"]`; the returned observation begins an episode.
@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -47,3 +48,27 @@ def use_final_obs(mode: AutoresetMode, successors: Array, done: Mask, info: dict
         # one observation a row, as Gymnasium itself has it, or a dict of arrays
         value = final[key][row] if isinstance(final, dict) else final[row]
         successors[row] = value[key] if key is not None and isinstance(value, dict) else value
+
+
+RECENT = 100  # episodes behind a reported return
+
+
+class EpisodeSums:
+    """Sums of several numbers over the running episode of each environment, and over the last 100 that ended."""
+
+    def __init__(self, numbers: int, num_envs: int) -> None:
+        self.running = np.zeros((numbers, num_envs))
+        self.recent: deque[tuple[float, ...]] = deque(maxlen=RECENT)
+        self.ended = 0
+        """Episodes so far."""
+
+    def add(self, block: NDArray[Any], done: Mask) -> None:
+        """A (numbers, T, N) block; `done` (T, N) says where an episode ended."""
+        start = 0
+        for t in np.flatnonzero(done.any(axis=1)):
+            self.running += block[:, start : t + 1].sum(axis=1)
+            self.recent.extend(map(tuple, self.running[:, done[t]].T.tolist()))
+            self.ended += int(done[t].sum())
+            self.running[:, done[t]] = 0.0
+            start = int(t) + 1
+        self.running += block[:, start:].sum(axis=1)

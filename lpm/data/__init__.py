@@ -10,8 +10,7 @@ overrides its place), the public addresses, and last a small stand-in from a Pyt
 What was used is printed once to stderr and kept in ``ImageSet.source``. Nothing is fetched at import.
 """
 
-from lpm.data.download import read_idx
-from lpm.data.images import DataError, ImageSet, Split, quiet
-from lpm.data.sets import CIFAR10_NAMES, cifar10, mnist
+from lpm.data.download import DataError
+from lpm.data.sets import ImageSet, Split, cifar10, mnist, quiet
 
-__all__ = ["CIFAR10_NAMES", "DataError", "ImageSet", "Split", "cifar10", "mnist", "quiet", "read_idx"]
+__all__ = ["DataError", "ImageSet", "Split", "cifar10", "mnist", "quiet"]

@@ -1,4 +1,4 @@
-"""Data files: checksums, the idx format, the two folders, downloads."""
+"""Data files: checksums, the two folders, downloads."""
 
 from __future__ import annotations
 
@@ -6,26 +6,21 @@ import gzip
 import hashlib
 import importlib.util
 import io
-import math
 import os
-import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import numpy as np
-
-from lpm.data.images import Bytes, DataError
 from lpm.utils.versions import pip_install
+
+
+class DataError(ValueError):
+    """A data file is corrupt or no source could be reached. The message says what to do."""
+
 
 # The largest file of either data set has 47,040,016 bytes. The limit stops a gzip bomb.
 MAX_BYTES = 64 * 1024 * 1024
-
-
-def sha256(raw: bytes) -> str:
-    """Hexadecimal SHA-256 of ``raw``."""
-    return hashlib.sha256(raw).hexdigest()
 
 
 def read_content(path: Path) -> bytes:
@@ -42,14 +37,14 @@ def read_content(path: Path) -> bytes:
         if len(content) > MAX_BYTES:
             raise OSError(f"unpacks to more than {MAX_BYTES} bytes")
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: damaged gzip file ({error}; sha256 {sha256(raw)}). {_advice(path)}") from error
+        raise DataError(f"{path}: damaged gzip file ({error}). {_advice(path)}") from error
     return content
 
 
 def read_verified(path: Path, expected: str) -> bytes:
     """Content of a file (unpacked) whose SHA-256 must be ``expected``."""
     content = read_content(path)
-    found = sha256(content)
+    found = hashlib.sha256(content).hexdigest()
     if found != expected:
         raise DataError(
             f"{path}: wrong checksum. Expected sha256 {expected} of the unpacked content, found {found} "
@@ -63,32 +58,6 @@ def _advice(path: Path) -> str:
         f"The file is damaged or not the original: delete {path.name} to have it fetched again, "
         "or replace it by a good copy, or point LPM_DATA at a folder that has one."
     )
-
-
-def read_idx(path: Path | str) -> Bytes:
-    """Read a uint8 idx file (the MNIST format), plain or .gz; magic number, dimensions, length checked."""
-    path = Path(path)
-    return parse_idx(read_content(path), path)
-
-
-def parse_idx(raw: bytes, path: Path) -> Bytes:
-    """Parse idx content; ``path`` is for the error messages."""
-    if len(raw) < 4:
-        raise DataError(f"{path}: an idx file starts with a magic number of 4 bytes, got {len(raw)} bytes")
-    zeros, kind, ndim = struct.unpack(">HBB", raw[:4])
-    if zeros != 0 or kind != 0x08 or not 1 <= ndim <= 4:
-        raise DataError(
-            f"{path}: expected the magic number 00 00 08 0d (unsigned bytes, d = 1..4 dimensions), "
-            f"got {raw[:4].hex(' ')}"
-        )
-    start = 4 + 4 * ndim
-    if len(raw) < start:
-        raise DataError(f"{path}: {ndim} dimensions need a header of {start} bytes, got {len(raw)} bytes")
-    dims: tuple[int, ...] = struct.unpack(f">{ndim}I", raw[4:start])
-    size = math.prod(dims)  # Python integers: a forged header cannot overflow
-    if len(raw) - start != size:
-        raise DataError(f"{path}: dimensions {dims} need {size} bytes of data, got {len(raw) - start}")
-    return np.frombuffer(raw, dtype=np.uint8, offset=start).reshape(dims)
 
 
 def data_folder() -> Path | None:

@@ -6,33 +6,57 @@ import functools
 import importlib.util
 import io
 import os
+import sys
 import tarfile
-import zipfile
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from lpm.data.download import (
+    DataError,
     Unreachable,
     cache_folder,
     data_folder,
     download,
     missing_package,
-    parse_idx,
     read_verified,
 )
-from lpm.data.images import Bytes, DataError, ImageSet, Split, announce, part
 from lpm.storage.files import write_atomic
 
-CIFAR10_NAMES = (
-    *("airplane", "automobile", "bird", "cat", "deer"),
-    *("dog", "frog", "horse", "ship", "truck"),
-)
+Split = Literal["train", "test"]
+Bytes = npt.NDArray[np.uint8]
 StandIn = tuple[Bytes, Bytes, str]
 """Images, labels and what they are."""
+
+_announced: set[str] = set()
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """Labelled images, read-only, with a note of where they really came from."""
+
+    images: Bytes
+    """uint8, (n, height, width) for grey images or (n, height, width, 3) for colour."""
+    labels: npt.NDArray[np.integer[Any]]
+    """Class of each image, (n,)."""
+    source: str
+    """What was really used; belongs in the results."""
+    complete: bool
+    """True for the full split of the named data set, False for a subset or a stand-in."""
+
+    def __post_init__(self) -> None:
+        # Sets are shared between callers, so hand out read-only views; a caller's own arrays stay writable.
+        for name, array in (("images", self.images), ("labels", self.labels)):
+            view = array.view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
+
+    def __len__(self) -> int:
+        return len(self.images)
 
 
 def mnist(split: Split = "train") -> ImageSet:
@@ -101,6 +125,27 @@ def _load(kind: DataSet, split: Split, data_variable: str, cache_variable: str) 
     return _complete(kind, cache, split, f"downloaded from {host}")
 
 
+def part(images: Bytes, labels: Bytes, split: Split) -> tuple[Bytes, Bytes]:
+    """Divide a small set that stands in for both splits: every fifth image is test, the rest train.
+
+    The small sets are sorted by class, so this keeps the classes balanced without drawing random numbers.
+    """
+    keep = (np.arange(len(images)) % 5 == 4) == (split == "test")
+    return images[keep], labels[keep]
+
+
+def announce(name: str, message: str) -> None:
+    """Say on stderr what is used for the data set ``name``, once per process."""
+    if name not in _announced:
+        _announced.add(name)
+        print(f"lpm: {message}", file=sys.stderr)
+
+
+def quiet() -> None:
+    """No more messages in this process: for workers whose parent has printed what is used."""
+    _announced.update(("MNIST", "CIFAR-10"))
+
+
 def _find(folder: Path, name: str) -> Path | None:
     return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
 
@@ -136,8 +181,9 @@ def _unpack(archive: Path, names: Container[str]) -> None:
 
 
 def _parse_mnist(contents: Sequence[bytes]) -> tuple[Bytes, Bytes]:
-    images, labels = (parse_idx(raw, Path(name)) for raw, name in zip(contents, ("images", "labels"), strict=True))
-    return images, labels
+    """Images and labels of two idx files, whose headers have 16 and 8 bytes; their checksums were right."""
+    images, labels = (np.frombuffer(raw, np.uint8, offset=start) for raw, start in zip(contents, (16, 8), strict=True))
+    return images.reshape(-1, 28, 28), labels
 
 
 MNIST = DataSet(
@@ -178,21 +224,14 @@ CROPS = 10_000
 
 def from_records(contents: Sequence[bytes]) -> tuple[Bytes, Bytes]:
     """Images and labels of the binary version: a label byte, then a red, a green and a blue plane each."""
-    raw = b"".join(contents)
-    if len(raw) % 3073:
-        raise DataError(f"CIFAR-10 records have 3073 bytes each, got {len(raw)} bytes")
-    table = np.frombuffer(raw, dtype=np.uint8).reshape(-1, 3073)
+    table = np.frombuffer(b"".join(contents), dtype=np.uint8).reshape(-1, 3073)
     images = np.ascontiguousarray(table[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
     return images, table[:, 0].copy()
 
 
 def _subset(path: Path, split: Split) -> ImageSet:
-    raw = read_verified(path, SUBSET_SHA256)
-    try:
-        with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
-            images, labels = part(arrays["images"], arrays["labels"], split)
-    except (KeyError, OSError, ValueError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path}: expected an npz file with the arrays images and labels: {error}") from error
+    with np.load(io.BytesIO(read_verified(path, SUBSET_SHA256)), allow_pickle=False) as arrays:
+        images, labels = part(arrays["images"], arrays["labels"], split)
     source = "CIFAR-10 subset: 5,000 JPEG-compressed test images from the LPM_DATA folder, 4 of 5 as train"
     announce("CIFAR-10", source)
     return ImageSet(images, labels, source, complete=False)

@@ -233,12 +233,8 @@ class AtariRamVector(BatchedEnv):
         if self._montezuma:
             self._cells[row] = cell_of(*place_in_pyramid(emulator.getRAM()))
 
-    def _observe(self, rows: Mask | None = None, out: Array | None = None) -> Array:
-        if out is None:
-            return self._stacks.copy()
-        selection = slice(None) if rows is None else rows
-        out[selection] = self._stacks[selection]
-        return out
+    def _views(self, rows: Array | slice) -> Array:
+        return self._stacks[rows]
 
     def _info(self) -> dict[str, Array]:
         info = {"cell": self._cells.copy(), "noise": self._noise.copy(), "lives": self._lives.copy()}

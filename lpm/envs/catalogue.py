@@ -18,6 +18,7 @@ from lpm.envs.rooms import FAMILIES, WATCH
 from lpm.storage.files import png_bytes, write_atomic
 from lpm.utils.versions import pip_install
 
+_MAZE = "lpm/NMaze-v0"
 _NOISE_BORDER, _PLAIN_BORDER = (210, 40, 40), (200, 200, 200)
 
 
@@ -54,7 +55,14 @@ class EnvEntry:
 
 def list_envs() -> tuple[EnvEntry, ...]:
     """Every environment in every condition."""
-    return (*_mountain_cars(), *_mazes(), *_games(), _lava(), _noisy_tv(), _deep_sea(), *_rooms())
+    lava = EnvEntry("lava_crossing", "lpm/LavaCrossing-v0", {}, "MiniGrid LavaCrossing S9N1, 7x7 view, no noise",
+                    ((2,), (2,), (1,), (2,)))  # fmt: skip
+    tv = "MiniGrid MultiRoom N7-S4 with a ball whose colour `drop` draws anew (RIDE's noisy TV)"
+    minigrid = EnvEntry("multiroom_tv", "lpm/MultiRoomNoisyTV-N7-S4-v0", {}, tv, ((1,), (4,), (4,), (2,)),
+                        ("minigrid",), "minigrid")  # fmt: skip
+    sea = "bsuite's DeepSea, 10x10: one of 2^10 sequences of actions pays, no noise"
+    deep_sea = EnvEntry("deep_sea", "lpm/DeepSea-v0", {}, sea, ((0,), (1,), (0, 1), (0, 1)))
+    return (*_mountain_cars(), *_mazes(), *_games(), lava, minigrid, deep_sea, *_rooms())
 
 
 def find_env(name: str) -> EnvEntry:
@@ -114,29 +122,22 @@ def _mazes() -> list[EnvEntry]:
     left, ahead, idle = (0,), (2,), (4,)
     walk, watch = (ahead * 22, left * 18, ahead * 6, left * 8, idle), (ahead, idle, idle, ahead)
     release = {"noise": "none", "sticky": 0.25, "width": 80, "height": 60}
-    conditions: list[tuple[str, dict[str, Any], str, tuple[tuple[int, ...], ...]]] = [
-        ("maze", {"noise": "none"}, "Three-room maze, 160x120 RGB, no noise", walk),
-        ("maze_state_noise", {"noise": "state"}, "the same with a wall that shows random pixels", walk),
-        ("maze_action_noise", {"noise": "action"}, "the same with an idle action that shows CIFAR-10", watch),
-        ("maze_sticky", release, "the maze as the release runs it: 80x60, sticky actions 0.25, no noise", walk),
-    ]
-    mazes = [
-        EnvEntry(name, "lpm/NMaze-v0", settings, what, demo, ("numba",), "maze")
-        for name, settings, what, demo in conditions
-    ]
-    around = {"part": "a third of the picture random pixels", "small": "a little noise on every pixel"}
-    for noise, what in around.items():
-        entry = EnvEntry(
-            f"maze_{noise}_noise",
-            "lpm/NoisyMaze-v0",
-            {"noise": noise},
-            f"the maze with {what}, always",
+    around = "lpm/NoisyMaze-v0"
+    conditions: list[tuple[str, str, dict[str, Any], str, tuple[tuple[int, ...], ...]]] = [
+        ("maze", _MAZE, {"noise": "none"}, "Three-room maze, 160x120 RGB, no noise", walk),
+        ("maze_state_noise", _MAZE, {"noise": "state"}, "the same with a wall that shows random pixels", walk),
+        ("maze_action_noise", _MAZE, {"noise": "action"}, "the same with an idle action that shows CIFAR-10", watch),
+        ("maze_sticky", _MAZE, release, "the maze as the release runs it: 80x60, sticky actions 0.25, no noise", walk),
+        (
+            "maze_part_noise",
+            around,
+            {"noise": "part"},
+            "the maze with a third of the picture random pixels, always",
             walk,
-            ("numba",),
-            "maze",
-        )
-        mazes.append(entry)
-    return mazes
+        ),
+        ("maze_small_noise", around, {"noise": "small"}, "the maze with a little noise on every pixel, always", walk),
+    ]
+    return [EnvEntry(*condition, ("numba",), "maze") for condition in conditions]
 
 
 def _games() -> list[EnvEntry]:
@@ -151,47 +152,10 @@ def _games() -> list[EnvEntry]:
         for noise in (False, True):
             what = "idle actions show CIFAR-10" if noise else "two idle actions, no noise"
             right, idle = (3,), (num_actions,)
-            entries.append(
-                EnvEntry(
-                    f"{game}_noise" if noise else game,
-                    "lpm/Atari-v0",
-                    {"game": game, "noise": noise},
-                    f"{title}, {what}",
-                    (right * 12, right * 12, idle, idle, right, right * 12),
-                    ("ale_py",),
-                    "atari",
-                )
-            )
+            demo = (right * 12, right * 12, idle, idle, right, right * 12)
+            name, settings = f"{game}_noise" if noise else game, {"game": game, "noise": noise}
+            entries.append(EnvEntry(name, "lpm/Atari-v0", settings, f"{title}, {what}", demo, ("ale_py",), "atari"))
     return entries
-
-
-def _lava() -> EnvEntry:
-    right, ahead = (1,), (2,)
-    return EnvEntry(
-        "lava_crossing",
-        "lpm/LavaCrossing-v0",
-        {},
-        "MiniGrid LavaCrossing S9N1, 7x7 view, no noise",
-        (ahead, ahead, right, ahead),
-    )
-
-
-def _noisy_tv() -> EnvEntry:
-    right, ahead, drop = (1,), (2,), (4,)
-    return EnvEntry(
-        "multiroom_tv",
-        "lpm/MultiRoomNoisyTV-N7-S4-v0",
-        {},
-        "MiniGrid MultiRoom N7-S4 with a ball whose colour `drop` draws anew (RIDE's noisy TV)",
-        (right, drop, drop, ahead),
-        ("minigrid",),
-        "minigrid",
-    )
-
-
-def _deep_sea() -> EnvEntry:
-    what = "bsuite's DeepSea, 10x10: one of 2^10 sequences of actions pays, no noise"
-    return EnvEntry("deep_sea", "lpm/DeepSea-v0", {}, what, ((0,), (1,), (0, 1), (0, 1)))
 
 
 def _rooms() -> list[EnvEntry]:

@@ -7,7 +7,7 @@ two actions is which differs from cell to cell. Moving right costs 0.01 / N, mov
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -22,8 +22,6 @@ MOVE_COST = 0.01
 
 class DeepSeaVector(BatchedEnv):
     """A batch of seas; `gymnasium.make_vec("lpm/DeepSea-v0", ...)` gives this."""
-
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}  # type: ignore[misc]
 
     def __init__(
         self,
@@ -58,15 +56,11 @@ class DeepSeaVector(BatchedEnv):
         ended = moving & (self._row == self.size)
         return reward, ended, np.zeros_like(ended), bool(ended.any())
 
-    def _observe(self, rows: Mask | None = None, out: Array | None = None) -> Array:
-        chosen = np.arange(self.num_envs) if rows is None else np.flatnonzero(rows)
-        seen = np.zeros((len(chosen), self.num_cells), dtype=np.uint8)
-        seen[np.arange(len(chosen)), self._cell()[chosen]] = 1
-        seen = seen[:, : self.size**2]  # at the end nothing is seen
-        if out is None:
-            return seen
-        out[chosen] = seen
-        return out
+    def _views(self, rows: Array | slice) -> Array:
+        place = self._cell()[rows]
+        seen = np.zeros((len(place), self.num_cells), dtype=np.uint8)
+        seen[np.arange(len(place)), place] = 1
+        return seen[:, : self.size**2]  # at the end nothing is seen
 
     def _cell(self) -> Array:
         return self._row * self.size + self._column

@@ -9,7 +9,7 @@ reached in this step; coverage counts the tiles inside the walls.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -105,8 +105,6 @@ def generate_layout(rng: np.random.Generator, size: int, num_crossings: int) -> 
 class LavaCrossingVector(BatchedEnv):
     """A batch of LavaCrossing grids; `gymnasium.make_vec("lpm/LavaCrossing-v0", ...)` gives this."""
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}  # type: ignore[misc]
-
     def __init__(
         self,
         num_envs: int = 1,
@@ -175,16 +173,13 @@ class LavaCrossingVector(BatchedEnv):
         reward = np.where(self._success, 1.0 - 0.9 * (self._steps / self._limit), 0.0)
         return reward, terminated, truncated, bool((terminated | truncated).any())
 
-    def _observe(self, rows: Mask | None = None, out: Array | None = None) -> Array:
-        chosen = self._all if rows is None else np.flatnonzero(rows)
+    def _views(self, rows: Array | slice) -> Array:
+        chosen = self._all[rows]
         x, y = self._position[chosen].T
         seen = self._table[x, y, self._direction[chosen]]
         kinds = self._grid[chosen[:, None, None], seen]
         views: Array = _ONEHOT[kinds].reshape(len(chosen), -1) if self._onehot else _CODES[kinds]
-        if out is None:
-            return views
-        out[chosen] = views
-        return out
+        return views
 
     def _info(self) -> dict[str, Array]:
         inner = self._position - 1

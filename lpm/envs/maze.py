@@ -16,7 +16,6 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
-from lpm.envs.compiled import compiled
 from lpm.envs.drawing import blank, disc, line, rectangle
 from lpm.envs.maze_geometry import (
     CELL,
@@ -35,6 +34,7 @@ from lpm.envs.maze_geometry import (
     wall_segments,
 )
 from lpm.envs.maze_render import MazeRenderer
+from lpm.envs.numba_helpers import compiled
 from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv
 
 Noise = Literal["none", "state", "action"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,38 +133,7 @@ def maze_cells() -> NDArray[np.bool_]:
     return inside
 
 
-def reachable_cells() -> NDArray[np.bool_]:
-    """The (72, 48) cells whose interior holds a place for the centre of an agent of radius 0.4 m.
-
-    The free places are the maze shrunk by the radius: a box in each arm, a box in the corridor, the box that
-    joins them, and around the two corners (4, 8) and (14, 8) what lies outside a circle of the radius.
-    """
-    x0, z0 = (np.arange(n, dtype=np.float64) * CELL for n in GRID)
-    x1, z1 = x0 + CELL, z0 + CELL
-    reachable = np.zeros(GRID, dtype=np.bool_)
-
-    def overlap(lo: float, hi: float, start: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
-        return np.asarray((start + CELL > lo) & (start < hi))
-
-    depth = ROOMS[3].max_z - RADIUS
-    for arm in ROOMS[:2]:
-        across = overlap(arm.min_x + RADIUS, arm.max_x - RADIUS, x0)
-        reachable |= across[:, None] & overlap(arm.min_z + RADIUS, depth, z0)[None, :]
-    corridor = overlap(ROOMS[3].min_x + RADIUS, ROOMS[3].max_x - RADIUS, x0)
-    reachable |= corridor[:, None] & overlap(ROOMS[2].min_z + RADIUS, depth, z0)[None, :]
-
-    corner_z = ROOMS[2].min_z
-    for corner_x, side in ((ROOMS[0].max_x, -1.0), (ROOMS[1].min_x, 1.0)):
-        # Within the square beside the corner the farthest point of a cell from the corner decides.
-        near = overlap(min(corner_x, corner_x + side * RADIUS), max(corner_x, corner_x + side * RADIUS), x0)
-        below = overlap(corner_z, corner_z + RADIUS, z0)
-        far_x = np.minimum(np.maximum(side * (x0 - corner_x), side * (x1 - corner_x)), RADIUS)
-        far_z = np.minimum(z1 - corner_z, RADIUS)
-        reachable |= near[:, None] & below[None, :] & (np.hypot(far_x[:, None], far_z[None, :]) > RADIUS)
-    return reachable
-
-
 MAZE_CELLS: Final = int(maze_cells().sum())
 """2,176: the paper's count, which ignores the agent's size."""
-REACHABLE_CELLS: Final = int(reachable_cells().sum())
-"""Cells the centre of the agent can be in."""
+REACHABLE_CELLS: Final = 1876
+"""Cells that the centre of an agent of radius 0.4 m can be in."""

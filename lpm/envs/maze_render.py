@@ -16,9 +16,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from lpm.envs.compiled import compiled, numba_threads
 from lpm.envs.maze_geometry import CAMERA_HEIGHT, FOV_Y, NOISE_WALL, WALL_HEIGHT, WALLS
 from lpm.envs.maze_scene import Scene, build_scene
+from lpm.envs.numba_helpers import compiled, numba_threads
 from lpm.envs.rng import GOLDEN, mix64
 
 DEFAULT_THREADS = numba_threads("the maze")

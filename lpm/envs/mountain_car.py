@@ -21,8 +21,8 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from lpm.envs.compiled import compiled
 from lpm.envs.drawing import blank, disc, line, rectangle
+from lpm.envs.numba_helpers import compiled
 from lpm.envs.rng import GOLDEN, TO_UNIT, mix64
 from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv
 
@@ -193,13 +193,8 @@ class MountainCarVector(BatchedEnv):
         outcome: Outcome = advance(self._cars, acting, actions, *settings)
         return outcome
 
-    def _observe(self, rows: Mask | None = None, out: Array | None = None) -> Array:
-        seen = self._cars["observation"]
-        if out is None:
-            return seen.copy()
-        selection = slice(None) if rows is None else rows
-        out[selection] = seen[selection]
-        return out
+    def _views(self, rows: Array | slice) -> Array:
+        return self._cars["observation"][rows]
 
     def _info(self) -> dict[str, Array]:
         return {"cell": self._cars["cell"].copy(), "noise": self._cars["noise"].copy()}

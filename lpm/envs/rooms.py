@@ -10,7 +10,7 @@ step showed noise; in the family "place", whose noise grows with the column, tha
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -80,8 +80,6 @@ def generate_layout(num_rooms: int, room_size: int, layout: int) -> NDArray[np.b
 
 class RoomsVector(BatchedEnv):
     """A batch of worlds of rooms; `gymnasium.make_vec("lpm/Rooms-v0", ...)` gives this."""
-
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}  # type: ignore[misc]
 
     def __init__(
         self,
@@ -219,12 +217,8 @@ class RoomsVector(BatchedEnv):
             shown = size >= 0.5
         self._shown[rows] = shown
 
-    def _observe(self, rows: Mask | None = None, out: Array | None = None) -> Array:
-        if out is None:
-            return self._seen.copy()
-        selection = slice(None) if rows is None else rows
-        out[selection] = self._seen[selection]
-        return out
+    def _views(self, rows: Array | slice) -> Array:
+        return self._seen[rows]
 
     def _info(self) -> dict[str, Array]:
         return {"cell": self._cells[self._place], "noise": self._shown.copy()}

@@ -34,8 +34,8 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
     A subclass sets its spaces and settings, then writes:
       `_reset_rows(rows)`            begin a new episode in the rows of the mask, drawing from `self.rngs[i]`
       `_step_rows(actions, active)`  advance the rows of the mask (None: all), leave the others untouched
-      `_observe(rows, out)`          write the observations of the rows (None: all) into `out` (None: a fresh
-                                     array); must not draw: noise is drawn by the step that shows it
+      `_views(rows)`                 the observations of some rows (indices, or a slice of all); must not draw: noise
+                                     is drawn by the step that shows it
       `_info()`                      fresh arrays, one entry per row; at least "cell" and "noise"
       `_state()`                     the live arrays that hold the whole simulation, by name
       `_limits()`                    what their numbers may be
@@ -45,7 +45,7 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
     """
 
     num_cells: int = 0
-    metadata: dict[str, Any]
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
     @abstractmethod
     def _step_rows(self, actions: Array, active: Mask | None) -> Outcome: ...
 
-    @abstractmethod
-    def _observe(self, rows: Mask | None = None, out: Array | None = None) -> Array: ...
+    def _views(self, rows: Array | slice) -> Array:
+        raise NotImplementedError
 
     @abstractmethod
     def _info(self) -> dict[str, Array]: ...
@@ -115,6 +115,14 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
         if any_done:
             info = self._end_episodes(terminated | truncated, observation, info)
         return observation, reward, terminated, truncated, info
+
+    def _observe(self, rows: Mask | None = None, out: Array | None = None) -> Array:
+        """The observations of the rows of a mask (None: all), in `out` or else a fresh array."""
+        chosen = slice(None) if rows is None else np.flatnonzero(rows)
+        if out is None:
+            return np.array(self._views(chosen))
+        out[chosen] = self._views(chosen)
+        return out
 
     def _end_episodes(self, done: Mask, observation: Array, info: dict[str, Array]) -> dict[str, Any]:
         """Restart the ended rows now (SAME_STEP, changing `observation`) or leave them to the next step."""

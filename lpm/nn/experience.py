@@ -192,10 +192,7 @@ class Experience(nn.Module):
             return first, encoded(following)
         envs = batch.shape[1]
         same = in_chunks(same_rows, following[:-envs], batch.obs[1:].flatten(0, 1), chunk=self.chunk)
-        new = torch.cat([~same, same.new_ones(envs)])
-        second = first.roll(-envs, 0)
-        second[new] = encoded(following[new])
-        return first, second
+        return first, _shifted(first, same, envs, lambda new: encoded(following[new]))
 
     @torch.no_grad()
     def at(self, slots: Tensor, function: Callable[[Prepared], Tensor]) -> Tensor:
@@ -229,10 +226,7 @@ class Experience(nn.Module):
             slots[envs:],
             chunk=self.chunk,
         )
-        new = torch.cat([~same, same.new_ones(envs)])
-        second = first.roll(-envs, 0)
-        second[new] = self.at(slots[new], lambda rows: encode(rows.x_next))
-        return first, second
+        return first, _shifted(first, same, envs, lambda new: self.at(slots[new], lambda rows: encode(rows.x_next)))
 
     # ---- learning -----------------------------------------------------------------------------------------
     @property
@@ -321,3 +315,11 @@ class Experience(nn.Module):
     @property
     def _accumulating(self) -> bool:
         return self.input.moments is not None and not (self.frozen and self.ready)
+
+
+def _shifted(first: Tensor, same: Tensor, envs: int, encode: Callable[[Tensor], Tensor]) -> Tensor:
+    """Encodings of successors: those of the observations `envs` rows later where they are the `same`, else new ones."""
+    new = torch.cat([~same, same.new_ones(envs)])
+    second = first.roll(-envs, 0)
+    second[new] = encode(new)
+    return second

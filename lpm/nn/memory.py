@@ -72,7 +72,7 @@ class EpisodicMemory(nn.Module):
         batch: Transitions,
         first: Tensor,
         following: Tensor,
-        query: Callable[[int], Tensor] | None = None,
+        query: Callable[[int], Tensor],
     ) -> Tensor:
         """Walk through a block in time; return what `query(t)` says before the successor of step t is stored.
 
@@ -84,11 +84,10 @@ class EpisodicMemory(nn.Module):
         for t in range(batch.shape[0]):
             valid = batch.valid[t]
             self.push(first[t], valid & (self.count == 0))
-            if query is not None:
-                rewards.append(query(t))
+            rewards.append(query(t))
             self.push(following[t], valid)
             self.clear(done[t])
-        return torch.stack(rewards) if rewards else torch.zeros(batch.shape, device=batch.device)
+        return torch.stack(rewards)
 
     def starts(self, batch: Transitions) -> Tensor:
         """Which transitions of the next block are the first of their episode, (T, N)."""
@@ -344,10 +343,6 @@ class StepMemory(nn.Module):
     def used(self) -> int:
         """How many steps are stored."""
         return min(int(self.count), self.capacity)
-
-    def fork(self) -> StepMemory:
-        """A copy to run ahead with, for scoring without remembering."""
-        return copy.deepcopy(self)
 
 
 def nearest_squares(query: Tensor, rows: Tensor, live: Tensor, k: int) -> Tensor:

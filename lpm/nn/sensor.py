@@ -72,6 +72,7 @@ class Surprises(NamedTuple):
     code: Tensor  # (T, N, k) of the action
     reading: Tensor  # (T, N, n) after it
     change: Tensor  # (T, N, n)
+    moved: Tensor  # (T, N, n) from the state before the action to the reading after it
     now: Tensor  # (T, N, n) surprise
     before: Tensor  # (T, N, n) surprise of the step before
     code_before: Tensor  # (T, N, k)
@@ -87,11 +88,12 @@ class SensorNoise(nn.Module):
 
     gram: Tensor  # (k, k) of all steps
     pair_gram: Tensor  # (k, k) of those with a next one
-    sums: Tensor  # (4, k, W) changes; of pairs: the next surprise, squares, products
+    sums: Tensor  # (5, k, W) changes of the reading, and from the state; of pairs: next surprise, squares, products
     turns: Tensor  # (2, W) changes of a reading, and those back and forth
     moments: Tensor  # (6, W) readings: count, sum, squares; their changes: squares, how many, log |change|
     usual: Tensor  # (k, W) change that an action usually makes
     lasting: Tensor  # (k, W) of which the next step takes nothing back
+    drift: Tensor  # (k, W) change that an action usually makes from the state behind the reading
     noise: Tensor  # (k, W) R
     power: Tensor  # (k, W) E[e²]
     spread: Tensor  # (k, k) inverse of the pairs' Gram matrix
@@ -102,17 +104,18 @@ class SensorNoise(nn.Module):
     noisy: Tensor  # (W,) bool: which readings are filtered
     most: Tensor  # (W,) size at which surprises are cut; 0 until it is known
 
-    def __init__(self, codes: int, width: int) -> None:
+    def __init__(self, codes: int, width: int, *, discrete: bool = False) -> None:
         super().__init__()
+        self.discrete = discrete
         for name, shape in {
             "gram": (codes, codes),
             "pair_gram": (codes, codes),
-            "sums": (4, codes, width),
+            "sums": (5, codes, width),
             "turns": (2, width),
             "moments": (6, width),
         }.items():
             self.register_buffer(name, torch.zeros(shape, dtype=torch.float64))
-        for name in ("usual", "lasting", "noise", "power"):
+        for name in ("usual", "lasting", "drift", "noise", "power"):
             self.register_buffer(name, torch.zeros(codes, width))
         self.register_buffer("spread", torch.eye(codes))
         self.register_buffer("rarity", torch.ones(width))
@@ -127,7 +130,10 @@ class SensorNoise(nn.Module):
         noise, power, chance = self._measured(code)
         change = code @ self.lasting[:, self.noisy]
         rho = noise / power
-        change = torch.where(change.square() > chance.square() * power, change, 0.0)
+        least = change.square()
+        if self.discrete:  # a policy that acts on the noise of a reading seems to undo it; the state has no noise
+            least = least.minimum((code @ self.drift[:, self.noisy]).square())
+        change = torch.where(least > chance.square() * power, change, 0.0)
         # one standard error less: a gain of 0 by chance would lose sight of what moves slowly
         return change, steady_gain(torch.where(rho > chance, rho - chance / CERTAIN, 0.0))
 
@@ -157,7 +163,7 @@ class SensorNoise(nn.Module):
         sums, turns, moments = (torch.zeros_like(total) for total in (self.sums, self.turns, self.moments))
         sums[..., self.watched] = torch.stack(
             [
-                code.T @ found.change[taken].clamp(-most, most),
+                *(code.T @ part[taken].clamp(-most, most) for part in (found.change, found.moved)),
                 *(earlier.T @ part for part in (now, before.square(), before * now)),
             ]
         ).double()
@@ -186,9 +192,10 @@ class SensorNoise(nn.Module):
         `code` (B, k) are actions that were taken.
         """
         inverse, pair_inverse = _ridge_inverse(self.gram), _ridge_inverse(self.pair_gram)
-        usual = inverse @ self.sums[0]
-        after, power, product = pair_inverse @ self.sums[1:]
+        usual, drift = inverse @ self.sums[:2]
+        after, power, product = pair_inverse @ self.sums[2:]
         self.usual.copy_(usual)
+        self.drift.copy_(drift)
         self.lasting.copy_(usual + after)
         self.noise.copy_(-product)
         self.power.copy_(power)
@@ -261,11 +268,11 @@ class Readings(nn.Module):
         starts: Tensor,
         phi: Tensor,
         following: Tensor,
-        after: Tensor,
+        states: tuple[Tensor, Tensor],
         code: Tensor,
         noise: SensorNoise,
     ) -> Surprises:
-        """Go on from a block, whose states `after` each step `filtered` gave; what it says about the noise."""
+        """Go on from a block, whose states before and after each step `filtered` gave; what it says about the noise."""
         valid, at = batch.valid, noise.watched
         phi, following = phi[..., at], following[..., at]
         change = following - phi
@@ -282,11 +289,12 @@ class Readings(nn.Module):
         turns = torch.stack([changed.sum((0, 1)).double(), back])
         before, code_before = previous(now, self.surprise[:, at], valid), previous(code, self.code, valid)
         live = ~episodes_over(batch).unsqueeze(1)
-        self.state[:, at] = last(after[..., at], self.state[:, at], valid) * live
+        self.state[:, at] = last(states[1][..., at], self.state[:, at], valid) * live
         self.surprise[:, at] = last(now, self.surprise[:, at], valid) * live
         self.code.copy_(last(code, self.code, valid) * live)
         self.latest[..., at] = torch.stack([old, older], 1) * live.unsqueeze(1)
-        return Surprises(code, following, change, now, before, code_before, valid & ~starts, turns)
+        moved = following - states[0][..., at]
+        return Surprises(code, following, change, moved, now, before, code_before, valid & ~starts, turns)
 
     def whole(self, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """The state that a single process would have: environments of several processes beside each other."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -19,34 +19,18 @@ from lpm.report import seed_statistics as statistics
 from lpm.report.families import REFERENCES, in_order
 from lpm.report.power import LEVEL, POWER, seeds_to_agree, seeds_to_decide
 from lpm.report.seed_statistics import Comparison, Estimate, Floats, Interval, Summary
-from lpm.report.text import count_of, signed_span, slug
+from lpm.report.text import count_of, decimals, number, signed_span, slug
 
 Verdict = Literal["reproduced", "not reproduced", "undecided", "not compared", "no number"]
 ClaimVerdict = Literal["holds", "contradicted", "undecided", "not run"]
 
+Key = tuple[str, str, str]
+"""Metric, condition and method."""
 WIDEST = 0.25
 """Half the width of the interval, as a share of the paper's number, above which agreement says too little."""
 POINTS = 120
 """A curve keeps at most this many points."""
 THRESHOLDS = np.linspace(0.0, 1.0, 51)
-
-VERDICT_RULE = (
-    "A number is reproduced when the 95 % interval of the difference of the two means (Welch: our spread over seeds "
-    "and, where the paper gives one, the paper's) contains zero, and its half-width is at most a quarter of the "
-    "paper's number. It is not reproduced when the interval leaves zero out. It is undecided when the interval is "
-    "wider than that, with one seed, or at the smoke scale. Welch's interval is used, not the bootstrap interval of "
-    "our mean, because the paper's mean has an error of its own and because a bootstrap over five seeds is too "
-    "narrow: it holds the true mean in about 84 of 100 cases, not in 95."
-)
-CLAIM_RULE = (
-    "A claim “A beats B” is tested with a one-sided permutation test over seeds; p is corrected for all claims of the "
-    "experiment together (Holm). It holds when the corrected p is at most 0.05, is contradicted when the opposite "
-    "claim would hold, and is undecided otherwise. Runs are paired by seed. Where so few pairs could not reach 0.05 "
-    "after the correction, whatever their values, all runs of both methods are dealt anew instead (unpaired); this "
-    "choice depends on the number of seeds and claims only, not on the scores. How many seeds would decide what is "
-    "undecided is computed from the observed difference and spread (two samples, one-sided, 80 % power, normal "
-    "approximation)."
-)
 
 
 @dataclass(frozen=True)
@@ -126,6 +110,15 @@ class ScoreTable:
     best: Mapping[str, float]
     """Condition to the best mean, of references only if there is nothing else; empty if none is better than another."""
 
+    @property
+    def with_paper(self) -> set[str]:
+        """Conditions for which the paper has a number."""
+        return {condition for (condition, _), cell in self.cells.items() if cell.score.paper}
+
+    def column(self, condition: str) -> list[Cell]:
+        """The cells of a condition, in the order of the methods."""
+        return [self.cells[condition, m] for m in self.methods if (condition, m) in self.cells]
+
     def is_best(self, condition: str, cell: Cell) -> bool:
         """Whether it has the best mean of its condition; never a reference, nor where nobody is worse."""
         rivals = {m: own.summary.mean for (c, m), own in self.cells.items() if c == condition and m not in REFERENCES}
@@ -137,8 +130,7 @@ class Analysis:
     """Everything that is shown of one experiment."""
 
     evidence: Evidence
-    cells: Mapping[tuple[str, str, str], Cell]
-    """(metric, condition, method) to cell."""
+    cells: Mapping[Key, Cell]
     claims: tuple[ClaimResult, ...]
     bands: tuple[Band, ...]
     overall: Overall | None
@@ -191,6 +183,30 @@ class Analysis:
         return ScoreTable(methods, conditions, cells, best)
 
     @property
+    def drawn(self) -> list[str]:
+        """Methods with a curve or a map of visits."""
+        seen = {band.method for band in self.bands} | {heatmap.method for heatmap in self.evidence.heatmaps}
+        return [method for method in self.methods if method in seen]
+
+    @property
+    def flat(self) -> bool:
+        """Whether `panels` leaves out a condition."""
+        shown = {metric: self.panels(metric) for metric in self.metrics("curves")}
+        return any(band.condition not in shown[band.metric] for band in self.bands)
+
+    @property
+    def best(self) -> str:
+        """The best method of every condition by the first metric, in words; empty if none is better than another."""
+        metric, label = next(iter(self.metrics("scores").items()), ("", ""))
+        table, found = self.table(metric), []
+        for condition, name in table.conditions.items():
+            best = [table.methods[c.score.method] for c in table.column(condition) if table.is_best(condition, c)]
+            if best:
+                shown = number(table.best[condition], decimals(None, table.best[condition]))
+                found.append(f"{name}: {' and '.join(best)} ({shown})" if name else f"{' and '.join(best)} ({shown})")
+        return f"Best in {label}: {'; '.join(found)}." if found else ""
+
+    @property
     def name(self) -> str:
         """Experiment and scale, safe as a file name or an anchor."""
         return slug(f"{self.evidence.name}-{self.evidence.scale}")
@@ -226,7 +242,7 @@ def families(analyses: Iterable[Analysis]) -> dict[str, str]:
 def analyse(evidence: Evidence) -> Analysis:
     """Summaries, verdicts, tests and bands. What cannot be computed becomes a warning, and is left out."""
     warnings = list(evidence.warnings)
-    cells: dict[tuple[str, str, str], Cell] = {}
+    cells: dict[Key, Cell] = {}
     for score in evidence.scores:
         key = score.metric, score.condition, score.method
         where = f"{evidence.name}: score {', '.join(key)}"
@@ -240,21 +256,21 @@ def analyse(evidence: Evidence) -> Analysis:
     return Analysis(
         evidence,
         cells,
-        _claims(evidence, cells),
+        judge_claims(evidence, cells),
         _bands(evidence, warnings),
         _overall(evidence, cells),
         tuple(warnings),
     )
 
 
-def _generator(*key: str) -> np.random.Generator:
+def generator(*key: str) -> np.random.Generator:
     """Its own stream for every number, so that one more experiment on the page changes no other number."""
     return np.random.default_rng([zlib.crc32(part.encode()) for part in key])
 
 
 def _cell(score: Score, evidence: Evidence) -> Cell:
     values = list(score.values.values())
-    found = statistics.summarise(values, _generator(evidence.name, score.metric, score.condition, score.method))
+    found = statistics.summarise(values, generator(evidence.name, score.metric, score.condition, score.method))
     summary = replace(found, std=None) if score.of_means else found
     if score.paper is None:
         return Cell(score, summary, None, "no number", "the paper gives no number")
@@ -279,53 +295,53 @@ def _verdict(difference: Interval | None, paper: PaperNumber, scale: str, std: f
     return "reproduced", span
 
 
-def _claims(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> tuple[ClaimResult, ...]:
-    found = [
-        (None, None)
-        if c.untestable(evidence.scale)
-        else (cells.get((c.metric, c.condition, c.better)), cells.get((c.metric, c.condition, c.worse)))
-        for c in evidence.claims
-    ]
-    count = sum(not c.untestable(evidence.scale) for c in evidence.claims)
-    tests: list[tuple[Comparison, Comparison] | None] = []
-    for claim, (a, b) in zip(evidence.claims, found, strict=True):
-        tests.append(None if a is None or b is None else _both_ways(evidence, claim, a, b, count))
-    done = [pair for pair in tests if pair is not None]
-    forward = iter(statistics.holm([pair[0].p for pair in done], count))
-    backward = iter(statistics.holm([pair[1].p for pair in done], count))
-    smallest = iter(statistics.holm([pair[0].smallest for pair in done], count))
+def _signed(evidence: Evidence, cell: Cell) -> list[float]:
+    sign = -1.0 if cell.score.metric in evidence.lower_is_better else 1.0
+    return [sign * value for value in cell.score.values.values()]
+
+
+def judge_claims(evidence: Evidence, cells: Mapping[Key, Cell]) -> tuple[ClaimResult, ...]:
+    """Every claim of the paper, tested where both methods have runs of a scale that can test it."""
+    pairs = {c: [cells.get((c.metric, c.condition, method)) for method in (c.better, c.worse)] for c in evidence.claims}
+    testable = [claim for claim in pairs if not claim.untestable(evidence.scale)]
+    tests = {c: _both_ways(evidence, c, *_both(pairs[c]), len(testable)) for c in testable if all(pairs[c])}
+
+    def corrected(values: Iterable[float]) -> dict[Claim, float]:
+        return dict(zip(tests, statistics.holm(list(values), len(testable)), strict=True))
+
+    p = corrected(test.p for test, _ in tests.values())
+    reverse = corrected(opposite.p for _, opposite in tests.values())
+    smallest = corrected(test.smallest for test, _ in tests.values())
     results = []
-    for claim, (a, b), pair in zip(evidence.claims, found, tests, strict=True):
-        if pair is None or a is None or b is None:
-            missing = [m for m, c in ((claim.better, a), (claim.worse, b)) if c is None]
+    for claim, pair in pairs.items():
+        if claim not in tests:
+            missing = [m for m, cell in zip((claim.better, claim.worse), pair, strict=True) if cell is None]
             results.append(not_run(claim, evidence.scale, [evidence.methods.get(m, m) for m in missing]))
             continue
-        p, reverse = next(forward), next(backward)
-        enough = next(smallest) <= LEVEL and evidence.scale != "smoke"
-        verdict, why = _claim_verdict(evidence, pair[0], p, reverse, enough)
+        (a, b), test = _both(pair), tests[claim][0]
+        enough = smallest[claim] <= LEVEL and evidence.scale != "smoke"
+        verdict, why = _claim_verdict(evidence, test, p[claim], reverse[claim], enough)
         if ended := len(a.score.diverged) + len(b.score.diverged):
             why = f"{why} ({count_of(ended, 'run')} diverged)"
         needed = None
         if verdict == "undecided" and evidence.scale != "smoke":
-            needed, wanted = _needed(pair[0].difference, a, b, count)
+            needed, wanted = _needed(test.difference, a, b, len(testable))
             why = f"{why}; {wanted}"
+        improvement = statistics.probability_of_improvement(
+            [_signed(evidence, a)], [_signed(evidence, b)], generator(evidence.name, "improvement", claim.text)
+        )
+        difference = -test.difference if claim.metric in evidence.lower_is_better else test.difference
         results.append(
-            ClaimResult(
-                claim,
-                verdict,
-                why,
-                pair[0],
-                p,
-                statistics.probability_of_improvement(
-                    [_signed(evidence, a)], [_signed(evidence, b)], _generator(evidence.name, "improvement", claim.text)
-                ),
-                -pair[0].difference if claim.metric in evidence.lower_is_better else pair[0].difference,
-                reverse,
-                needed,
-                enough,
-            )
+            ClaimResult(claim, verdict, why, test, p[claim], improvement, difference, reverse[claim], needed, enough)
         )
     return tuple(results)
+
+
+def _both(pair: Sequence[Cell | None]) -> tuple[Cell, Cell]:
+    a, b = pair
+    assert a is not None
+    assert b is not None
+    return a, b
 
 
 def not_run(claim: Claim, scale: str, missing: Iterable[str]) -> ClaimResult:
@@ -345,17 +361,12 @@ def _needed(difference: float, a: Cell, b: Cell, claims: int) -> tuple[int | Non
     return needed, f"a difference of this size would take about {needed:,} seeds each ({100 * POWER:.0f} % power)"
 
 
-def _signed(evidence: Evidence, cell: Cell) -> list[float]:
-    sign = -1.0 if cell.score.metric in evidence.lower_is_better else 1.0
-    return [sign * value for value in cell.score.values.values()]
-
-
 def _both_ways(evidence: Evidence, claim: Claim, a: Cell, b: Cell, claims: int) -> tuple[Comparison, Comparison]:
     ours, theirs = (dict(zip(cell.score.values, _signed(evidence, cell), strict=True)) for cell in (a, b))
     paired = set(ours) == set(theirs) and statistics.arrangements(len(ours), len(theirs), True) * LEVEL >= claims
     key = evidence.name, "claim", claim.condition, claim.metric, claim.better, claim.worse
-    forward = statistics.permutation_test(ours, theirs, _generator(*key), paired)
-    return forward, statistics.permutation_test(theirs, ours, _generator(*key), paired)
+    forward = statistics.permutation_test(ours, theirs, generator(*key), paired)
+    return forward, statistics.permutation_test(theirs, ours, generator(*key), paired)
 
 
 def _claim_verdict(
@@ -395,7 +406,7 @@ def _bands(evidence: Evidence, warnings: list[str]) -> tuple[Band, ...]:
             steps = statistics.numbers(curve.steps, "steps")[kept]
             runs = np.array(list(curve.runs.values()), dtype=np.float64)[:, kept]
             key = evidence.name, "curve", curve.metric, curve.condition, curve.method
-            mean, low, high = statistics.curve_band(runs, _generator(*key))
+            mean, low, high = statistics.curve_band(runs, generator(*key))
         except (TypeError, ValueError) as problem:
             warnings.append(f"{where}: left out: {problem}")
             continue
@@ -403,7 +414,7 @@ def _bands(evidence: Evidence, warnings: list[str]) -> tuple[Band, ...]:
     return tuple(bands)
 
 
-def _overall(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> Overall | None:
+def _overall(evidence: Evidence, cells: Mapping[Key, Cell]) -> Overall | None:
     """IQM and profiles over the conditions that all methods of the main metric share; None if fewer than two."""
     metric = next(iter(evidence.metrics), "")
     methods = [m for m in evidence.methods if any((metric, c, m) in cells for c in evidence.conditions)]
@@ -418,7 +429,7 @@ def _overall(evidence: Evidence, cells: Mapping[tuple[str, str, str], Cell]) -> 
             return None
         for method in methods:
             strata[method].append((scores[method] - low) / (high - low))
-    draw = {method: _generator(evidence.name, "overall", method) for method in methods}
+    draw = {method: generator(evidence.name, "overall", method) for method in methods}
     return Overall(
         metric,
         tuple(conditions),

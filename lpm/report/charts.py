@@ -6,16 +6,16 @@ import base64
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from lpm.experiments.evidence import Heatmap
+from lpm.experiments.evidence import Frame, Heatmap
 from lpm.report.analysis import POINTS, THRESHOLDS, Analysis, Band, Cell, spread
 from lpm.report.families import RECOMMENDED, Look
-from lpm.report.ranking import Ranking
-from lpm.report.seed_statistics import Floats
+from lpm.report.ranking import Ranking, in_focus
+from lpm.report.seed_statistics import Floats, Interval
 from lpm.report.text import short_number
 
 KINDS = {
@@ -30,6 +30,8 @@ KINDS = {
 }
 """Verdict to the class of its colour."""
 _MAX_CELLS = 20_000
+FRAME_BYTES = 1_500_000
+"""Pictures of all experiments beyond this are left out, and the page says so."""
 
 
 @dataclass
@@ -49,6 +51,10 @@ class Payload:
     """Of the pictures so far."""
     _seen: dict[tuple[float | None, ...], int] = field(default_factory=dict)
 
+    def open_section(self, analysis: Analysis) -> None:
+        """Name the methods of a section, and those in colour."""
+        self.labels[analysis.name], self.focus[analysis.name] = analysis.methods, in_focus(analysis)
+
     def curves(self, bands: Sequence[Band], step_label: str, alt: str) -> int:
         """Lines with bands."""
         series = []
@@ -57,9 +63,8 @@ class Payload:
             series.append(self._line(b.method, b.steps[kept], b.mean[kept], b.low[kept], b.high[kept]))
         return self._chart({"x": step_label, "alt": alt, "series": series})
 
-    def profile(self, analysis: Analysis, alt: str) -> int:
+    def profile(self, profiles: Mapping[str, tuple[Floats, Floats, Floats]], alt: str) -> int:
         """Performance profiles."""
-        profiles = analysis.overall.profiles if analysis.overall else {}
         series = [self._line(method, THRESHOLDS, *bands) for method, bands in profiles.items()]
         return self._chart({"x": "scaled score", "alt": alt, "series": series, "unit": True})
 
@@ -67,22 +72,25 @@ class Payload:
         """Seeds, mean and interval of each method, the paper's number below."""
         rows = []
         for cell in cells:
-            paper, interval = cell.score.paper, cell.summary.mean_interval
-            rows.append(
-                {
-                    "m": cell.score.method,
-                    "mean": _round(cell.summary.mean),
-                    "lo": None if interval is None else _round(interval.low),
-                    "hi": None if interval is None else _round(interval.high),
-                    "seeds": [_round(value) for value in cell.dots],
-                    "count": cell.summary.n,
-                    "paper": None if paper is None else _round(paper.value),
-                    "std": None if paper is None or paper.std is None else _round(paper.std),
-                    "kind": KINDS[cell.verdict],
-                    "verdict": "no number in the paper" if paper is None else cell.verdict,
-                }
-            )
+            paper, summary = cell.score.paper, cell.summary
+            row = _row(cell.score.method, summary.mean, summary.mean_interval, summary.n)
+            row |= {"seeds": [_round(value) for value in cell.dots], "kind": KINDS[cell.verdict]}
+            row["verdict"] = "no number in the paper" if paper is None else cell.verdict
+            if paper is not None:
+                row |= {"paper": _round(paper.value), "std": None if paper.std is None else _round(paper.std)}
+            rows.append(row)
         return self._chart({"alt": alt, "rows": rows})
+
+    def bars(self, ranking: Ranking, alt: str) -> int:
+        """Every ranked method, best first: its score, or what it reached in the only task."""
+        only, rows = ranking.only, []
+        self.labels["ranking"] = {place.method: place.label for place in ranking.places}
+        self.focus["ranking"] = list(self.labels["ranking"])
+        for place in ranking.places:
+            reached = only.means[place.method] if only else place.score
+            row = _row(place.method, reached.value, reached.interval, only.seeds[place.method] if only else place.tasks)
+            rows.append(row | {"text": short_number(reached.value) if only else f"{reached.value:.2f}"})
+        return self._chart({"alt": alt, "rows": rows, "bars": "mean" if only else "score"})
 
     def heatmap(self, visits: Floats, low: float, high: float) -> int:
         """A grid of visits, one byte per cell: 0 never, 1 to 254 on a log scale from low to high, 255 out of reach."""
@@ -90,37 +98,25 @@ class Payload:
         with np.errstate(divide="ignore", invalid="ignore"):
             level = 1 + np.clip(np.log(visits / low) / span, 0, 1) * 253
         cells = np.where(np.isnan(visits), 255, np.where(visits > 0, level, 0)).round().astype(np.uint8)
-        self.heat.append(
-            {
-                "rows": cells.shape[0],
-                "columns": cells.shape[1],
-                "low": low,
-                "high": max(high, low),
-                "cells": base64.b64encode(cells.tobytes()).decode(),
-            }
-        )
+        drawn = base64.b64encode(cells.tobytes()).decode()
+        rows, columns = cells.shape
+        self.heat.append({"rows": rows, "columns": columns, "low": low, "high": max(high, low), "cells": drawn})
         return len(self.heat) - 1
 
-    def bars(self, ranking: Ranking, alt: str) -> int:
-        """Every ranked method, best first: its score, or what it reached in the only task."""
-        rows = []
-        for place in ranking.places:
-            reached = ranking.only.means[place.method] if ranking.only else place.score
-            interval = reached.interval
-            ends = (None, None) if interval is None else (_round(interval.low), _round(interval.high))
-            row = {"m": place.method, "mean": _round(reached.value), "lo": ends[0], "hi": ends[1], "seeds": []}
-            count = ranking.only.seeds[place.method] if ranking.only else place.tasks
-            text = short_number(reached.value) if ranking.only else f"{reached.value:.2f}"
-            rows.append({**row, "paper": None, "std": None, "kind": "none", "count": count, "text": text})
-        return self._chart({"alt": alt, "rows": rows, "bars": "mean" if ranking.only else "score"})
+    def frames(self, frames: Sequence[Frame]) -> list[tuple[str, str]]:
+        """Caption and content of as many pictures as there is room for."""
+        found = []
+        for frame in frames:
+            if self.frame_bytes + len(frame.png) <= FRAME_BYTES:
+                self.frame_bytes += len(frame.png)
+                found.append((frame.caption, base64.b64encode(frame.png).decode()))
+        return found
 
     def json(self, methods: Mapping[str, Look]) -> str:
         """Everything, safe inside a script element: no `<` is left that could end it."""
         whole = {
             "recommended": RECOMMENDED,
-            "methods": {
-                m: {"family": look.family, "tint": look.tint, "dash": look.dash} for m, look in methods.items()
-            },
+            "methods": {method: asdict(look) for method, look in methods.items()},
             "labels": self.labels,
             "focus": self.focus,
             "steps": self.steps,
@@ -168,6 +164,12 @@ def log_range(grids: Sequence[Floats]) -> tuple[float, float]:
     """Fewest and most visits of a visited cell: the ends of one colour scale for all grids."""
     positive = np.concatenate([grid[grid > 0] for grid in grids])
     return (float(positive.min()), float(positive.max())) if positive.size else (1.0, 1.0)
+
+
+def _row(method: str, mean: float, interval: Interval | None, count: int) -> dict[str, Any]:
+    ends = (None, None) if interval is None else (_round(interval.low), _round(interval.high))
+    row = {"m": method, "mean": _round(mean), "lo": ends[0], "hi": ends[1], "count": count}
+    return {**row, "seeds": [], "paper": None, "std": None, "kind": "none"}
 
 
 def _rounded(values: Floats, digits: int = 4) -> list[float | None]:

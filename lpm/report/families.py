@@ -1,12 +1,18 @@
 """Families of methods and how each method looks: one hue a family, the bonus that the project recommends first.
 
-Everything about colour is here, for the page and for exported figures.
+Everything about colour is here, for the page and for exported figures. A bonus's family stands in its class.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from types import MappingProxyType
 
 RECOMMENDED = "lgn"
@@ -15,8 +21,6 @@ PAPER = "lpm"
 """The paper's own method: always among those in focus."""
 REFERENCES = ("oracle",)
 """Methods that know what a bonus cannot: shown in tables, never ranked or called the best."""
-
-
 NO_OTHERS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -28,27 +32,40 @@ class Family:
     light: str
     """Colour on a light page and in figures."""
     dark: str
-    methods: tuple[str, ...]
-    """Names, with underscores; a name followed by "-" and anything is a variant of it."""
 
 
 FAMILIES: Mapping[str, Family] = {
-    "recommended": Family("learnability-gated novelty", "#d4290b", "#ff7350", ("lgn", "lgn_lifelong")),
-    "progress": Family("learning progress", "#0b5fc0", "#68adff", ("lpm", "lpm_slow", "lpm_anchored", "lpm_exp",
-                       "pointwise", "curiosity_critic", "gamma_progress", "lpm_release")),
-    "novelty": Family("novelty", "#00805a", "#3fcf9f", ("rnd", "etd", "eme", "ngu", "noveld", "count",
-                      "episodic_count", "e3b", "re3", "ride", "deir")),
-    "error": Family("prediction error", "#8a3ab3", "#d19bf2", ("idf", "icm", "forward_error", "ama",
-                    "byol_hindsight")),
-    "disagreement": Family("disagreement and information gain", "#9a6a00", "#ecbb45", ("ensemble", "bayes_gain",
-                           "lbs", "cig")),
-    "floor": Family("no bonus", "#59626b", "#aab5c0", ("none", "random", "oracle")),
-    "other": Family("other", "#0a7d8c", "#4cc8d8", ()),
-}  # fmt: skip
-"""In the order of legends. Methods that are named here look the same on every page."""
+    "recommended": Family("learnability-gated novelty", "#d4290b", "#ff7350"),
+    "progress": Family("learning progress", "#0b5fc0", "#68adff"),
+    "novelty": Family("novelty", "#00805a", "#3fcf9f"),
+    "error": Family("prediction error", "#8a3ab3", "#d19bf2"),
+    "disagreement": Family("disagreement and information gain", "#9a6a00", "#ecbb45"),
+    "floor": Family("no bonus", "#59626b", "#aab5c0"),
+    "other": Family("other", "#0a7d8c", "#4cc8d8"),
+}
+"""In the order of legends."""
 
 TINTS, DASHES = (0.0, -0.45, 0.35), 3
 """Members of a family in turn: first other tints of its hue, then other dashes, see `Look`."""
+_CLASS = re.compile(r'((?:@register\("\w+"[^\n]*\n)+)class .*?\n    family = "(\w+)"', re.DOTALL)
+
+
+@cache
+def declared() -> dict[str, str]:
+    """Registered name to the family that its class states. The sources are read: a page imports no bonus."""
+    bonuses = find_spec("lpm.bonuses")
+    folders = bonuses.submodule_search_locations if bonuses else None
+    files = [file for folder in folders or () for file in sorted(Path(folder).glob("*.py"))]
+    for point in entry_points(group="lpm.bonuses"):
+        with suppress(Exception):  # whatever another package raises: its bonus is then of no known family
+            spec = find_spec(point.module)
+            files.append(Path(spec.origin or "") if spec else Path())
+    found = {"random": "floor", "oracle": "floor"}
+    for file in files:
+        for names, family in _CLASS.findall(file.read_text(encoding="utf-8") if file.is_file() else ""):
+            found |= dict.fromkeys(re.findall(r'register\("(\w+)"', names), family)
+    first = (RECOMMENDED, PAPER, "none")
+    return dict(sorted(found.items(), key=lambda item: (item[0] not in first, item[0])))
 
 
 @dataclass(frozen=True)
@@ -71,15 +88,14 @@ class Look:
 
 
 def family_of(method: str, own: Mapping[str, str] = NO_OTHERS) -> str:
-    """The family of a method: as its name says, else as its bonus's class says (`own`).
+    """The family of a method by its bonus's name, which "-" and anything may follow; else as `own` says.
 
     >>> family_of("lpm-slow"), family_of("rnd"), family_of("mine"), family_of("mine", {"mine": "novelty"})
     ('progress', 'novelty', 'other', 'novelty')
     """
-    for name, family in FAMILIES.items():
-        if any(method.replace("-", "_") == known or method.startswith(f"{known}-") for known in family.methods):
-            return name
-    return own[method] if own.get(method) in FAMILIES else "other"
+    known = declared()
+    family = known.get(method.replace("-", "_")) or known.get(method.partition("-")[0]) or own.get(method, "other")
+    return family if family in FAMILIES else "other"
 
 
 def in_order(methods: Iterable[str], own: Mapping[str, str] = NO_OTHERS) -> list[str]:
@@ -92,12 +108,13 @@ def in_order(methods: Iterable[str], own: Mapping[str, str] = NO_OTHERS) -> list
 
 
 def looks(methods: Iterable[str], own: Mapping[str, str] = NO_OTHERS) -> dict[str, Look]:
-    """Method to look. A method that `FAMILIES` names looks the same on every page and in every figure."""
+    """Method to look. A bonus that is installed looks the same on every page and in every figure."""
     found: dict[str, Look] = {}
     present = list(dict.fromkeys(methods))
-    for name, family in FAMILIES.items():
+    for name in FAMILIES:
         members = {m: m.replace("-", "_") for m in present if family_of(m, own) == name}
-        places = [*family.methods, *(key for key in members.values() if key not in family.methods)]
+        known = [bonus for bonus, family in declared().items() if family == name]
+        places = [*known, *(key for key in members.values() if key not in known)]
         for method, key in members.items():
             dash, tint = divmod(places.index(key), len(TINTS))
             found[method] = Look(name, TINTS[tint], dash % DASHES)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lpm.experiments import papers
 from lpm.experiments.evidence import Evidence, size_of
-from lpm.experiments.experiment import Experiment, load_experiment
+from lpm.experiments.experiment import load_experiment
 from lpm.experiments.methods import parse_method
 from lpm.report.analysis import Analysis, analyse
 from lpm.report.html import write_page
 from lpm.report.results import UNUSABLE, Run, RunGroup, read_results
-from lpm.sweeps import Result
 
 
 @dataclass(frozen=True)
@@ -32,34 +32,25 @@ class Pages:
     """Exported figures and tables."""
 
 
-def write_pages(
-    folders: Sequence[Path],
-    out: Path,
-    failures: Sequence[str] = (),
-    figures: Path | None = None,
-    at_hand: Mapping[Path, Result] | None = None,
-) -> Pages:
+def write_pages(folders: Sequence[Path], out: Path, failures: Sequence[str] = (), figures: Path | None = None) -> Pages:
     """Report all results of `lpm reproduce` and runs of `lpm train` under `folders`.
 
     `out` is the page, or a folder that gets an `index.html`. `failures` are runs that failed, in words. `figures` is
-    a folder for figures and tables. `at_hand` are results that need not be read again.
+    a folder for figures and tables.
     """
     known = papers.installed()
-    found = read_results(folders, known.experiments, at_hand)
+    found = read_results(folders, known.experiments)
     warnings = [*(f"failed: {failure}" for failure in failures), *known.problems, *found.warnings]
     order = list(known.experiments)
+    groups = sorted(found.groups, key=lambda g: (order.index(g.experiment), size_of(g.scale)))
+    pieces = [(group.where(), group.warnings, partial(_evidence, group)) for group in groups]
+    pieces += [(e.name, [], partial(replace, e)) for e in _of_train_runs(folders, warnings)]
     analyses = []
-    for group in sorted(found.groups, key=lambda g: (order.index(g.experiment), size_of(g.scale))):
+    for name, own, evidence in pieces:
         try:
-            analyses.append(analyse(_evidence(group)))
+            analyses.append(analyse(evidence()))
         except UNUSABLE as problem:
-            what = f"{type(problem).__name__}: {problem}"
-            warnings += [*group.warnings, f"{group.experiment} {group.scale}: left out: {what}".replace(" :", ":")]
-    for evidence in _of_train_runs(folders, warnings):
-        try:
-            analyses.append(analyse(evidence))
-        except UNUSABLE as problem:
-            warnings.append(f"{evidence.name}: left out: {type(problem).__name__}: {problem}")
+            warnings += [*own, f"{name}: left out: {type(problem).__name__}: {problem}"]
     everything = (*warnings, *(w for a in analyses for w in a.warnings))
     if not analyses:
         return Pages(None, (), everything)
@@ -85,14 +76,20 @@ def _of_train_runs(folders: Sequence[Path], warnings: list[str]) -> list[Evidenc
 def _evidence(group: RunGroup) -> Evidence:
     if not group.runs:
         raise ValueError("no run is left")
-    experiment = load_experiment(group.experiment)
     # names that `--methods` took beyond the experiment's own; a method that an older version had is none of them
     own_names = {run.settings["method"] for run in group.runs if _names_its_bonus(run.settings)}
-    experiment = experiment.opened(sorted(own_names))
+    experiment = load_experiment(group.experiment).opened(sorted(own_names))
     try:
         evidence = experiment.evidence(group.results)
     except UNUSABLE:
-        usable = _usable_alone(group, experiment)
+        usable: list[Run] = []
+        for run in group.runs:
+            try:
+                experiment.evidence([run.result])
+            except UNUSABLE as problem:
+                group.warnings.append(f"{run.path}: skipped: {type(problem).__name__}: {problem}")
+            else:
+                usable.append(run)
         if len(usable) in (0, len(group.runs)):
             raise
         group.runs = usable
@@ -107,16 +104,3 @@ def _names_its_bonus(settings: Mapping[str, Any]) -> bool:
         return parse_method(settings["method"]).bonus == settings.get("bonus")
     except ValueError:
         return False
-
-
-def _usable_alone(group: RunGroup, experiment: Experiment) -> list[Run]:
-    """The runs that can be shown by themselves; a warning names each of the others."""
-    usable = []
-    for run in group.runs:
-        try:
-            experiment.evidence([run.result])
-        except UNUSABLE as problem:
-            group.warnings.append(f"{run.path}: skipped: {type(problem).__name__}: {problem}")
-        else:
-            usable.append(run)
-    return usable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -78,6 +79,16 @@ class Ranking:
     def only(self) -> Task | None:
         """The task, if there is one only: then its own unit says more than a scaled score."""
         return self.tasks[0] if len(self.tasks) == 1 else None
+
+    @property
+    def sections(self) -> Counter[str]:
+        """How many tasks each section has, in order."""
+        return Counter(task.section for task in self.tasks)
+
+    @property
+    def rule(self) -> str:
+        """How the order is made, in words."""
+        return RULE if self.only is None else RULE_OF_ONE
 
     @property
     def shared(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from lpm.sweeps import RESULT_FORMAT, Result
 UNUSABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 """What a file raises that has the right outline and lacks what its reader needs."""
 LARGEST = 1e100
-"""Of the numbers in a result."""
+"""Of the numbers in a result: squares and sums of them are finite too."""
 OWN = ("seed", "method", "bonus", "fields", "policy")
 """Settings in which the runs of one condition may differ: the seed, and what makes the method."""
 
@@ -53,6 +53,10 @@ class RunGroup:
         """What the experiment's module turns into evidence."""
         return [run.result for run in self.runs]
 
+    def where(self, condition: str = "") -> str:
+        """Experiment, scale and condition, in words."""
+        return " ".join(part for part in (self.experiment, self.scale, condition) if part)
+
 
 @dataclass
 class Found:
@@ -65,12 +69,10 @@ class Found:
     """How many result files were looked at."""
 
 
-def read_results(
-    folders: Sequence[Path], known: Collection[str], at_hand: Mapping[Path, Result] | None = None
-) -> Found:
+def read_results(folders: Sequence[Path], known: Collection[str]) -> Found:
     """Read every `runs/**/seed_<k>.json` under the folders; group by experiment and scale.
 
-    `known` are the experiments that can be shown; `at_hand` are results that need not be read again.
+    `known` are the experiments that can be shown.
     """
     warnings: list[str] = []
     groups: dict[tuple[str, str], RunGroup] = {}
@@ -78,22 +80,22 @@ def read_results(
     paths = find(folders, warnings)
     for path in paths:
         try:
-            run = Run(path, at_hand[path]) if at_hand and path in at_hand else read(path)
+            run = Run(path, read(path))
         except UNUSABLE as problem:
             warnings.append(f"{path}: skipped: {problem}")
             continue
         name = run.settings["experiment"]
         if name not in known:
-            unknown[name].append(run)
+            unknown["" if "suite" in run.settings else name].append(run)
             continue
         key = name, str(run.settings.get("scale", ""))
         groups.setdefault(key, RunGroup(*key)).runs.append(run)
-    suite = [run for name in list(unknown) if "suite" in unknown[name][0].settings for run in unknown.pop(name)]
-    if suite:
-        warnings.append(f"{len(suite)} results of lpm suite are not on this page: it has a page a bonus, under cards/")
     for name, runs in sorted(unknown.items()):
-        expected = f"expected one of {', '.join(sorted(known))}"
-        warnings.append(f"{_paths(runs, 2)}: skipped: unknown experiment {name!r}; {expected}")
+        if name:
+            expected = f"expected one of {', '.join(sorted(known))}"
+            warnings.append(f"{_paths(runs, 2)}: skipped: unknown experiment {name!r}; {expected}")
+        else:
+            warnings.append(f"{len(runs)} results of lpm suite are not on this page: each bonus has its scorecard")
     for group in groups.values():
         _drop_mixed(group)
         _drop_duplicates(group)
@@ -110,16 +112,14 @@ def find(folders: Iterable[Path], warnings: list[str]) -> list[Path]:
             continue
         here = sorted(p for p in folder.rglob("seed_*.json") if "runs" in p.absolute().parts[:-1] and p.is_file())
         if not here and next(folder.rglob("config.toml"), None) is None:
-            warnings.append(
-                f"{folder}: no result files in it: neither of lpm reproduce (runs/**/seed_<k>.json) nor of lpm train "
-                "(config.toml)"
-            )
+            expected = "neither of lpm reproduce (runs/**/seed_<k>.json) nor of lpm train (config.toml)"
+            warnings.append(f"{folder}: no result files in it: {expected}")
         for path in here:
             found.setdefault(path.resolve(), path)
     return list(found.values())
 
 
-def read(path: Path) -> Run:
+def read(path: Path) -> Result:
     """One result file; a ValueError says what is wrong with it."""
     try:
         result = parse_json(read_regular(path))
@@ -127,73 +127,54 @@ def read(path: Path) -> Run:
         raise ValueError(f"not a complete JSON file ({problem})") from None
     if not isinstance(result, dict) or not isinstance(result.get("settings"), dict):
         raise ValueError("expected a result with settings")
-    version = result.get("format", RESULT_FORMAT)
+    version, settings = result.get("format", RESULT_FORMAT), result["settings"]
     if version != RESULT_FORMAT:
         raise ValueError(f"expected format {RESULT_FORMAT}, got {version!r}: written by another version of lpm")
-    settings = result["settings"]
-    for key, kind in (("experiment", str), ("method", str), ("seed", int)):
-        if not isinstance(settings.get(key), kind) or isinstance(settings.get(key), bool):
-            raise ValueError(f"settings.{key}: expected {kind.__name__}, got {settings.get(key)!r}")
-    for key in ("scale", "condition", "bonus", "policy"):
-        if not isinstance(settings.get(key, ""), str):
-            raise ValueError(f"settings.{key}: expected str, got {settings[key]!r}")
-    versions = result.get("versions", {})
+    given = {"scale": "", "condition": "", "bonus": "", "policy": "", **settings}
+    for key in ("experiment", "method", "seed", "scale", "condition", "bonus", "policy"):
+        kind = int if key == "seed" else str
+        if type(given.get(key)) is not kind:
+            raise ValueError(f"settings.{key}: expected {kind.__name__}, got {given.get(key)!r}")
+    versions, scores, curves = (result.get(key, {}) for key in ("versions", "scores", "curves"))
     if not isinstance(versions, dict) or not all(isinstance(version, str) for version in versions.values()):
         raise ValueError(f"versions: expected package to text, got {_short(versions)}")
-    _check_scores(result.get("scores", {}))
-    _check_curves(result.get("curves", {}))
-    if not result.get("scores") and not result.get("curves"):
-        raise ValueError("expected scores or curves, got neither")
-    return Run(path, result)
-
-
-def _check_scores(scores: Any) -> None:
     if not isinstance(scores, dict):
         raise ValueError(f"scores: expected metric to number, got {type(scores).__name__}")
     for metric, value in scores.items():
-        if not _is_number(value):
-            raise ValueError(f"scores.{metric}: expected a finite number, got {_short(value)}")
-
-
-def _check_curves(curves: Any) -> None:
+        _expect_number(f"scores.{metric}", value)
     if not isinstance(curves, dict) or not all(isinstance(values, list) for values in curves.values()):
         raise ValueError("curves: expected metric to list of numbers")
-    if not curves:
-        return
-    if "step" not in curves:
+    if not scores and not curves:
+        raise ValueError("expected scores or curves, got neither")
+    if curves and "step" not in curves:
         raise ValueError("curves: expected a list 'step'")
     for metric, values in curves.items():
         if len(values) != len(curves["step"]):
             raise ValueError(f"curves.{metric}: expected {len(curves['step'])} values as in step, got {len(values)}")
         for value in values:
-            missing = value is None and metric != "step"
-            if not missing and not _is_number(value):
-                raise ValueError(f"curves.{metric}: expected finite numbers, got {_short(value)}")
+            if value is not None or metric == "step":
+                _expect_number(f"curves.{metric}", value)
+    return result
 
 
-def _is_number(value: Any) -> bool:
-    """Finite, and small enough that squares and sums of it are too."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and -LARGEST <= value <= LARGEST
+def _expect_number(what: str, value: Any) -> None:
+    if type(value) not in (int, float) or not -LARGEST <= value <= LARGEST:
+        raise ValueError(f"{what}: expected a finite number, got {_short(value)}")
 
 
 def _drop_mixed(group: RunGroup) -> None:
     """Leave one configuration per method, then one set of common settings per condition."""
     cells: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    conditions: dict[str, list[Run]] = defaultdict(list)
     for run in group.runs:
         cells[run.cell].append(run)
-    conditions: dict[str, list[Run]] = defaultdict(list)
     for (condition, method), runs in cells.items():
-        where = f"{_label(group, condition)}, {method}"
-        conditions[condition] += _largest(group, runs, ("seed",), where)
+        conditions[condition] += _largest(group, runs, ("seed",), f"{group.where(condition)}, {method}")
     group.runs = [
         run
         for condition, runs in conditions.items()
-        for run in _largest(group, runs, OWN, f"{_label(group, condition)}, common settings of all methods")
+        for run in _largest(group, runs, OWN, f"{group.where(condition)}, common settings of all methods")
     ]
-
-
-def _label(group: RunGroup, condition: str) -> str:
-    return " ".join(part for part in (group.experiment, group.scale, condition) if part)
 
 
 def _largest(group: RunGroup, runs: list[Run], ignored: Collection[str], where: str) -> list[Run]:
@@ -206,19 +187,17 @@ def _largest(group: RunGroup, runs: list[Run], ignored: Collection[str], where: 
         return runs
     ranked = sorted(kinds.values(), key=len, reverse=True)
     kept = ranked[0] if len(ranked[0]) > len(ranked[1]) else []
-    differing = [run.settings for run in (kind[0] for kind in ranked)]
-    keys = sorted(
-        key
-        for key in {key for settings in differing for key in settings} - set(ignored)
-        if len({json.dumps(settings.get(key), sort_keys=True) for settings in differing}) > 1
-    )
-    shown = "; ".join(f"{key}: {' / '.join(_short(settings.get(key)) for settings in differing)}" for key in keys)
+    examples = [kind[0].settings for kind in ranked]
+    differing = {
+        key: texts
+        for key in sorted({key for settings in examples for key in settings} - set(ignored))
+        if len(set(texts := [_short(settings.get(key)) for settings in examples])) > 1
+    }
+    shown = "; ".join(f"{key}: {' / '.join(texts)}" for key, texts in differing.items())
     counts = " / ".join(str(len(kind)) for kind in ranked)
     decision = f"the largest group is kept ({len(kept)} runs)" if kept else "no group is the largest: none is kept"
-    left_out = [run for run in runs if not any(run is other for other in kept)]
-    group.warnings.append(
-        f"{where}: mixed configurations ({shown}; {counts} runs): {decision}; left out: {_paths(left_out)}"
-    )
+    left_out = _paths([run for kind in ranked[bool(kept) :] for run in kind])
+    group.warnings.append(f"{where}: mixed configurations ({shown}; {counts} runs): {decision}; left out: {left_out}")
     return kept
 
 
@@ -228,32 +207,25 @@ def _drop_duplicates(group: RunGroup) -> None:
         seeds[(*run.cell, run.settings["seed"])].append(run)
     group.runs = []
     for (condition, method, seed), runs in sorted(seeds.items()):
-        same = all(_outcome(run) == _outcome(runs[0]) for run in runs)
+        outcomes = [[run.result.get(key) for key in ("scores", "curves", "visits")] for run in runs]
+        same = all(outcome == outcomes[0] for outcome in outcomes)
         if same:
             group.runs.append(runs[0])
         if len(runs) > 1:
             what = "the same numbers, one is kept" if same else "different numbers, none is kept"
-            group.warnings.append(
-                f"{_label(group, condition)}, {method}, seed {seed}: {len(runs)} files with {what}: {_paths(runs)}"
-            )
-
-
-def _outcome(run: Run) -> list[Any]:
-    return [run.result.get(key) for key in ("scores", "curves", "visits")]
+            where = f"{group.where(condition)}, {method}, seed {seed}"
+            group.warnings.append(f"{where}: {len(runs)} files with {what}: {_paths(runs)}")
 
 
 def _note_versions(group: RunGroup) -> None:
     seen: dict[str, set[str]] = defaultdict(set)
     for run in group.runs:
-        versions = run.result.get("versions")
-        for package, version in versions.items() if isinstance(versions, dict) else ():
-            seen[str(package)].add(str(version))
+        for package, version in run.result.get("versions", {}).items():
+            seen[package].add(version)
     for package, versions in sorted(seen.items()):
         if len(versions) > 1:
-            group.warnings.append(
-                f"{_label(group, '')}: runs were made with different versions of {package}: "
-                f"{', '.join(sorted(versions))}; all are used"
-            )
+            made = f"runs were made with different versions of {package}: {', '.join(sorted(versions))}"
+            group.warnings.append(f"{group.where()}: {made}; all are used")
 
 
 def _short(value: Any, limit: int = 80) -> str:

@@ -25,16 +25,3 @@ from lpm.runs.metrics import read_metrics as read_metrics
 from lpm.runs.train import Outcome as Outcome
 from lpm.runs.train import TrainOptions as TrainOptions
 from lpm.runs.train import train as train
-
-__all__ = [
-    "CheckpointError",
-    "Outcome",
-    "RunConfig",
-    "RunFolder",
-    "TrainOptions",
-    "build",
-    "load_checkpoint",
-    "make_envs",
-    "read_metrics",
-    "train",
-]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import torch
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from lpm.agents import A2C, PPO, A2CConfig, Agent, PPOConfig
+from lpm.agents import A2C, PPO, Agent, PPOConfig
 from lpm.agents.collect import Envs
 from lpm.core.group import current_group
 from lpm.core.registry import make, resolve_device
 from lpm.core.spaces import Spaces
-from lpm.envs.outside import find_spec, make_readable
+from lpm.envs.third_party import find_spec, make_readable
 from lpm.runs.config import RunConfig
 from lpm.utils.suggest import suggest
 
@@ -44,28 +44,14 @@ def build(config: RunConfig) -> Agent:
     if device == "cuda" and not group.is_single:
         device = f"cuda:{torch.cuda.current_device()}"
     bonus_seed = int(np.random.SeedSequence([config.seed, 1]).generate_state(1)[0])
-    fields = {
-        item.name: getattr(config.bonus_settings, item.name) for item in dataclasses.fields(config.bonus_settings)
-    }
-    bonus = make(
-        config.bonus,
-        Spaces.of(envs),
-        num_envs=here,
-        rollout_steps=learner.rollout_steps,
-        seed=bonus_seed,
-        device=device,
-        **fields,
-    )
-    common: dict[str, Any] = {
-        "total_steps": config.steps,
-        "seed": config.seed,
-        "device": device,
-        "policy": config.policy,
-    }
-    if isinstance(learner, PPOConfig):
-        return PPO(envs, bonus, learner, config.mixer, **common)
-    assert isinstance(learner, A2CConfig)
-    return A2C(envs, bonus, learner, config.mixer, **common)
+    settings = config.bonus_settings
+    given = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    sizes: dict[str, Any] = {"num_envs": here, "rollout_steps": learner.rollout_steps}
+    bonus = make(config.bonus, Spaces.of(envs), **sizes, seed=bonus_seed, device=device, **given)
+    algorithm: Any = PPO if isinstance(learner, PPOConfig) else A2C
+    common = {"total_steps": config.steps, "seed": config.seed, "device": device, "policy": config.policy}
+    agent: Agent = algorithm(envs, bonus, learner, config.mixer, **common)
+    return agent
 
 
 def shard(num_envs: int, processes: int) -> int:

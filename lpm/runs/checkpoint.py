@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from lpm.storage.files import UNFINISHED, flush_folder, open_regular, replacing
-from lpm.storage.state_file import Stored, read, write
+from lpm.storage.state_file import Stored, parse, write
 from lpm.storage.state_tree import require
 
 KEPT = 2
@@ -124,7 +124,7 @@ def _is_finite(value: Any) -> bool:
 
 def _read(path: Path, checksum: str) -> Stored:
     with open_regular(path) as stream:
-        stored = read(stream, os.fstat(stream.fileno()).st_size, str(path), KIND)
+        stored = parse(stream.read(), KIND, str(path))
     if stored.checksum[:16] != checksum:
         raise ValueError(f"expected checksum {checksum}, got {stored.checksum[:16]}")
     return stored

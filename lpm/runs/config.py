@@ -14,7 +14,7 @@ from lpm.agents.agent import POLICIES, PolicyKind
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, lookup
 from lpm.core.settings import UNIONS, check_type
-from lpm.envs.outside import WRAPS, Wrap
+from lpm.envs.third_party import WRAPS, Wrap
 from lpm.storage.files import to_toml
 from lpm.utils.suggest import suggest
 
@@ -60,7 +60,8 @@ class RunConfig:
     env: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments of the environment."""
     wrap: Wrap = "auto"
-    """How observations become one array: auto, flatten (one-hot for discrete values), image or none."""
+    """How observations become one array: auto (only where needed; MiniGrid's codes one-hot, ALE's games preprocessed),
+    flatten (one-hot for discrete values), image (the picture of a dictionary) or none."""
     agent: AgentConfig | None = None
     """Settings of the learner; None: its defaults."""
     bonus_settings: Any = None

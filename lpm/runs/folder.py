@@ -15,14 +15,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from lpm.runs.config import PRESETS, RunConfig
+from lpm.runs.config import RunConfig
 from lpm.runs.machine import machine
 from lpm.storage.files import expect_own, read_json, read_regular, remove_unfinished, replacing, write_atomic
 from lpm.storage.lock import exclusive
 from lpm.storage.state_file import write
 
-MOVABLE = tuple(f"{algo}.{name}" for algo in PRESETS for name in ("num_envs", "rollout_steps"))
-"""Settings that may change when a run goes on, where the bonus allows it."""
 MAX_CONFIG = 2**20
 """Bytes of config.toml."""
 
@@ -70,7 +68,7 @@ class RunFolder:
                 raise ValueError(f"{entry} is a symbolic link: expected a run's own files")
         if config is not None:
             saved = folder.config
-            changes = [line for line in saved.differences(config) if line.split(":")[0] not in MOVABLE]
+            changes = saved.differences(config)
             if extend and [line.split(":")[0] for line in changes] == ["run.steps"]:
                 if config.steps < saved.steps:
                     raise ValueError(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 from lpm.storage.files import read_regular, write_atomic
@@ -15,75 +15,46 @@ from lpm.utils.versions import pip_install
 Service = Literal["none", "wandb", "mlflow"]
 
 
-class Logger(Protocol):
-    """Receives each line of the metrics."""
+class Logger(NamedTuple):
+    """Receives each line of the metrics, with its step, until it is closed."""
 
-    def log(self, step: int, row: Mapping[str, float]) -> None:
-        """One line."""
-
-    def close(self) -> None:
-        """No more lines."""
+    log: Callable[[int, Mapping[str, float]], None]
+    close: Callable[[], None]
 
 
-class TensorBoard:
+def _tensorboard(folder: Path, first_step: int) -> Logger:
     """Event files in the run folder; a resumed run hides the events after its checkpoint."""
+    module: Any = import_module("torch.utils.tensorboard")
+    writer = module.SummaryWriter(str(folder), purge_step=first_step if first_step else None)
 
-    def __init__(self, folder: Path, first_step: int) -> None:
-        module: Any = import_module("torch.utils.tensorboard")
-        self._writer = module.SummaryWriter(str(folder), purge_step=first_step if first_step else None)
-
-    def log(self, step: int, row: Mapping[str, float]) -> None:
-        """One line."""
+    def log(step: int, row: Mapping[str, float]) -> None:
         for name, value in row.items():
-            self._writer.add_scalar(name, value, step)
+            writer.add_scalar(name, value, step)
 
-    def close(self) -> None:
-        """Write what is left."""
-        self._writer.close()
+    return Logger(log, writer.close)
 
 
-class WandB:
+def _wandb(folder: Path, config: Mapping[str, Any]) -> Logger:
     """Weights & Biases; a resumed run continues the same page, whose id is kept in its folder."""
-
-    def __init__(self, folder: Path, name: str, config: Mapping[str, Any]) -> None:
-        self._module = _require("wandb")
-        page = folder / "wandb-id.txt"
-        if not page.exists():
-            write_atomic(page, uuid4().hex.encode())
-        self._run = self._module.init(
-            project="lpm",
-            name=name,
-            id=read_regular(page, 100).decode(),
-            config=dict(config),
-            dir=str(folder),
-            resume="allow",
-        )
-
-    def log(self, step: int, row: Mapping[str, float]) -> None:
-        """One line."""
-        self._run.log(dict(row), step=step)
-
-    def close(self) -> None:
-        """Finish the page."""
-        self._run.finish()
+    module, page = _require("wandb"), folder / "wandb-id.txt"
+    if not page.exists():
+        write_atomic(page, uuid4().hex.encode())
+    page_id, settings = read_regular(page, 100).decode(), dict(config)
+    run = module.init(project="lpm", name=folder.name, id=page_id, config=settings, dir=str(folder), resume="allow")
+    return Logger(lambda step, row: run.log(dict(row), step=step), run.finish)
 
 
-class MLflow:
+def _mlflow(folder: Path, config: Mapping[str, Any]) -> Logger:
     """MLflow, at the tracking server its own settings name."""
+    module = _require("mlflow")
+    module.set_experiment("lpm")
+    module.start_run(run_name=folder.name)
+    module.log_params(dict(config))
 
-    def __init__(self, name: str, config: Mapping[str, Any]) -> None:
-        self._module = _require("mlflow")
-        self._module.set_experiment("lpm")
-        self._module.start_run(run_name=name)
-        self._module.log_params(dict(config))
+    def log(step: int, row: Mapping[str, float]) -> None:
+        module.log_metrics({key.replace("/", "."): value for key, value in row.items()}, step=step)
 
-    def log(self, step: int, row: Mapping[str, float]) -> None:
-        """One line."""
-        self._module.log_metrics({key.replace("/", "."): value for key, value in row.items()}, step=step)
-
-    def close(self) -> None:
-        """End the run."""
-        self._module.end_run()
+    return Logger(log, module.end_run)
 
 
 def open_loggers(
@@ -101,11 +72,11 @@ def open_loggers(
     elif find_spec("tensorboard") is None:
         say(f"No TensorBoard events: {pip_install('tensorboard')} to have them.")
     else:
-        loggers.append(TensorBoard(folder / "tensorboard", first_step))
+        loggers.append(_tensorboard(folder / "tensorboard", first_step))
     if service == "wandb":
-        loggers.append(WandB(folder, folder.name, config))
+        loggers.append(_wandb(folder, config))
     elif service == "mlflow":
-        loggers.append(MLflow(folder.name, config))
+        loggers.append(_mlflow(folder, config))
     elif service != "none":
         raise ValueError(f"log: expected none, wandb or mlflow, got {service!r}")
     return loggers

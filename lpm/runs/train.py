@@ -175,30 +175,17 @@ class _Run:
             check_progress(state)
             self.metrics = numbers(state["metrics"], "metrics")
             self.averages.load_state_dict(state["averages"])
-            moved = self.agent.has_other_envs(state["agent"])
             self.agent.scatter_state(state["agent"])
         except ValueError as problem:
-            raise CheckpointError(self._misfit(loaded.path, problem)) from problem
+            raise CheckpointError(f"{loaded.path} does not fit this run: {problem}") from problem
         self.metrics_size, self.next_line = state["metrics_size"], state["next_line"]
         self.earlier_seconds = state["seconds"]
         self.say(f"Resuming at step {self.agent.steps:,} of {self.config.steps:,}.")
-        if moved:
-            self.say("New episodes begin, in another number of environments.")
-        elif not self.agent.collector.exact:
+        if not self.agent.collector.exact:
             self.say(
                 f"{self.config.env_id} cannot save its state: new episodes begin, so this run will differ from an "
                 "uninterrupted one."
             )
-
-    def _misfit(self, path: Path, problem: ValueError) -> str:
-        message = f"{path} does not fit this run: {problem}"
-        before, now = self.folder.config.learner, self.config.learner
-        if (before.num_envs, before.rollout_steps) == (now.num_envs, now.rollout_steps):
-            return message
-        return (
-            f"{message}; the run cannot go on with {now.num_envs} environments of {now.rollout_steps} steps: go back "
-            f"to {before.num_envs} of {before.rollout_steps}, or keep their product for a bonus without episodes"
-        )
 
     def go(self, on_cycle: OnCycle | None) -> Outcome:
         folder, config, steps = self.folder, self.config, self.agent.steps

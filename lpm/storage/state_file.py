@@ -1,11 +1,11 @@
 """State files: tensors as safetensors, the rest as JSON beside them; nothing in one can run.
 
 A state is a tree (`state_tree.py`). Its file is a safetensors file, which any reader of that format opens. In the
-file's metadata stand `lpm`, the manifest as JSON: format, kind, versions, the SHA-256 of every tensor, and the tree
+file's metadata stand `lpm`, the manifest as JSON: format, kind, versions, the SHA-256 of everything else, and the tree
 with tensors by name; and `sha256`, the checksum of the manifest. So the header alone stands for the whole content.
 
-The format is written and read here rather than by the package of that name, whose reader takes the last of two equal
-keys, and whose writer leaves a temporary file of its own when it is killed.
+Written here, tensor by tensor, because the package's writer holds the whole file in memory; read by the package, after
+a look at the header, of which the package would take the last of two equal keys.
 """
 
 from __future__ import annotations
@@ -13,11 +13,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import math
-import os
-import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -25,17 +22,17 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
 from torch import Tensor
 
 from lpm.storage.files import open_regular, parse_json, replacing
-from lpm.storage.state_tree import DTYPE_NAMES, DTYPES, StateError, decode, encode, require
+from lpm.storage.state_tree import DTYPE_NAMES, StateError, decode, encode, require
 from lpm.utils.versions import versions
 
-FORMAT = "lpm.state/2"
+FORMAT = "lpm.state/3"
 MAX_HEADER = 16 * 2**20
 """Bytes of a header, which holds names and plain values only."""
-
-_HEX = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -64,9 +61,7 @@ def load_state(path: str | Path) -> Any:
 def load(path: Path, kind: str) -> Any:
     """The state in a file of this kind; warns once if other versions wrote it."""
     with open_regular(path) as stream:
-        stored = read(stream, os.fstat(stream.fileno()).st_size, str(path), kind)
-    warn_of_versions(stored.versions, str(path))
-    return stored.state
+        return from_bytes(stream.read(), kind, str(path))
 
 
 def to_bytes(state: Any, kind: str) -> bytes:
@@ -80,7 +75,7 @@ def from_bytes(content: bytes, kind: str, where: str) -> Any:
     """Undo `to_bytes`; `where` is for messages."""
     if not isinstance(content, bytes):
         raise StateError(f"{where}: expected bytes, got {type(content).__name__}")
-    stored = read(io.BytesIO(content), len(content), where, kind)
+    stored = parse(content, kind, where)
     warn_of_versions(stored.versions, where)
     return stored.state
 
@@ -111,74 +106,67 @@ def _versions() -> dict[str, str]:
     return {"lpm": import_module("lpm").__version__, **versions("torch", "numpy")}
 
 
-# ---- writing --------------------------------------------------------------------------------------------------
+# ---- writing and reading --------------------------------------------------------------------------------------
 def write(stream: BinaryIO, state: Any, kind: str) -> str:
     """Write a state; the checksum of its header."""
     tensors: dict[str, Tensor] = {}
     tree = encode(state, "", tensors)
+    entries: dict[str, Any] = {}
     # large elements first, so that each tensor begins at a multiple of its element's size
-    ordered = dict(sorted(tensors.items(), key=lambda item: -item[1].element_size()))
-    manifest = json.dumps(
-        {
-            "format": FORMAT,
-            "kind": kind,
-            "versions": _versions(),
-            "tensors": {name: hashlib.sha256(_bytes(tensor)).hexdigest() for name, tensor in ordered.items()},
-            "tree": tree,
-        },
-        allow_nan=False,
-    )
-    entries: dict[str, Any] = {"__metadata__": {"lpm": manifest, "sha256": _digest(manifest)}}
-    offset = 0
-    for name, tensor in ordered.items():
-        end = offset + tensor.nbytes
-        entries[name] = {"dtype": DTYPE_NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
-        offset = end
-    header = json.dumps(entries).encode()
+    parts, offset = [], 0
+    for name, tensor in sorted(tensors.items(), key=lambda item: -item[1].element_size()):
+        parts.append(_bytes(tensor))
+        span = [offset, offset + tensor.nbytes]
+        entries[name] = {"dtype": DTYPE_NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": span}
+        offset = span[1]
+    manifest = {"format": FORMAT, "kind": kind, "versions": _versions(), "sha256": _digest(entries, parts)}
+    text = json.dumps({**manifest, "tree": tree}, allow_nan=False)
+    header = json.dumps({"__metadata__": {"lpm": text, "sha256": _sha256(text.encode())}, **entries}).encode()
     header += b" " * (-len(header) % 8)
     if len(header) > MAX_HEADER:
         raise ValueError(f"state: expected names and plain values of at most {MAX_HEADER:,} bytes, got {len(header):,}")
     stream.write(len(header).to_bytes(8, "little"))
     stream.write(header)
-    for tensor in ordered.values():
-        stream.write(_bytes(tensor))
-    return hashlib.sha256(header).hexdigest()
+    for part in parts:
+        stream.write(part)
+    return _sha256(header)
 
 
-# ---- reading --------------------------------------------------------------------------------------------------
-def read(stream: BinaryIO, size: int, where: str, kind: str) -> Stored:
-    """Read a state of `size` bytes. Whatever its header claims, no more than that is allocated for tensors."""
+def parse(content: bytes, kind: str, where: str) -> Stored:
+    """The state in the content of a file; `where` is for messages."""
     try:
-        header = _header(stream, size)
+        header = _header(content)
         entries = _parsed(header, "header")
         manifest = _manifest(entries.pop("__metadata__", None), kind)
-        tensors = _allocate(entries, manifest["tensors"], size - 8 - len(header))
+        if _digest(entries, [memoryview(content)[8 + len(header) :]]) != manifest["sha256"]:
+            raise StateError("its tensors are damaged: the checksum is not the one in the manifest")
+        tensors: dict[str, Tensor] = load_tensors(content)
         for name, tensor in tensors.items():
-            _fill(stream, name, tensor, manifest["tensors"][name])
+            if tensor.dtype == torch.bool and tensor.numel() and int(tensor.view(torch.uint8).max()) > 1:
+                raise StateError(f"{name}: expected booleans as 0 and 1, got other bytes")
         used: set[str] = set()
         state = decode(manifest["tree"], tensors, used)
         require(used == set(tensors), "a tree that names every tensor", sorted(set(tensors) - used)[:3])
     except StateError as problem:
         raise StateError(f"{where}: {problem}") from None
-    except RecursionError:
-        raise StateError(f"{where}: expected a state file, got one that is nested too deeply") from None
-    return Stored(state, manifest["versions"], hashlib.sha256(header).hexdigest())
+    except (SafetensorError, KeyError, ValueError, OverflowError, RuntimeError, MemoryError, RecursionError) as problem:
+        raise StateError(f"{where}: expected tensors that can be read: {str(problem)[:200]}") from None
+    return Stored(state, manifest["versions"], _sha256(header))
 
 
-def _header(stream: BinaryIO, size: int) -> bytes:
-    start = stream.read(8)
-    length = int.from_bytes(start, "little")
-    if len(start) < 8 or not 0 < length <= min(MAX_HEADER, size - 8):
-        if start[:4] == b"PK\x03\x04" or start[:1] == b"\x80":
-            raise StateError(
-                "expected a state file, got a pickle or an archive of one, as torch.save writes; "
-                "it is not read, because opening one can run code"
-            )
+def _header(content: bytes) -> bytes:
+    length = int.from_bytes(content[:8], "little")
+    if content[:4] == b"PK\x03\x04" or (content[:1] == b"\x80" and length > MAX_HEADER):
+        raise StateError(
+            "expected a state file, got a pickle or an archive of one, as torch.save writes; "
+            "it is not read, because opening one can run code"
+        )
+    if not 0 < length <= min(MAX_HEADER, len(content) - 8):
         raise StateError(
             f"expected a state file, but it cannot be read: its header claims {length:,} bytes, expected 1 to "
-            f"{MAX_HEADER:,} within the {size:,} of the file"
+            f"{MAX_HEADER:,} within the {len(content):,} of the file"
         )
-    return stream.read(length)
+    return content[8 : 8 + length]
 
 
 def _parsed(text: bytes | str, what: str) -> dict[str, Any]:
@@ -193,56 +181,28 @@ def _parsed(text: bytes | str, what: str) -> dict[str, Any]:
 def _manifest(metadata: Any, kind: str) -> dict[str, Any]:
     ours = isinstance(metadata, dict) and set(metadata) == {"lpm", "sha256"}
     require(ours and all(isinstance(value, str) for value in metadata.values()), "a file that lpm wrote", "another")
-    if _digest(metadata["lpm"]) != metadata["sha256"]:
+    if _sha256(metadata["lpm"].encode()) != metadata["sha256"]:
         raise StateError("its manifest is damaged: the checksum is not the one beside it")
     manifest = _parsed(metadata["lpm"], "manifest")
     require(manifest.get("format") == FORMAT, f"format {FORMAT}", manifest.get("format"))
-    require(set(manifest) == {"format", "kind", "versions", "tensors", "tree"}, "a whole manifest", sorted(manifest))
+    require(set(manifest) == {"format", "kind", "versions", "sha256", "tree"}, "a whole manifest", sorted(manifest))
     require(manifest["kind"] == kind, f"a file of kind {kind!r}", manifest["kind"])
-    for name in ("versions", "tensors"):
-        table = manifest[name]
-        fits = isinstance(table, dict) and all(isinstance(value, str) for value in table.values())
-        require(fits, f"{name}: names to text", table)
-    require(all(map(_HEX.fullmatch, manifest["tensors"].values())), "tensors: SHA-256 checksums", "others")
+    table = manifest["versions"]
+    fits = isinstance(table, dict) and all(isinstance(value, str) for value in table.values())
+    require(fits, "versions: names to text", table)
     return manifest
 
 
-def _allocate(entries: Mapping[str, Any], expected: Mapping[str, str], size: int) -> dict[str, Tensor]:
-    """Empty tensors in the order of their bytes, which must fill the rest of the file exactly."""
-    require(set(entries) == set(expected), "the tensors of the manifest", sorted(set(entries) ^ set(expected))[:3])
-    begins: dict[str, int] = {}
-    for name, entry in entries.items():
-        fits = isinstance(entry, dict) and set(entry) == {"dtype", "shape", "data_offsets"}
-        require(fits, f"{name}: dtype, shape and data_offsets", entry)
-        require(isinstance(entry["dtype"], str) and entry["dtype"] in DTYPES, f"{name}: a known dtype", entry["dtype"])
-        for field in ("shape", "data_offsets"):
-            fits = isinstance(entry[field], list) and all(type(n) is int and 0 <= n < 2**62 for n in entry[field])
-            require(fits and len(entry[field]) <= 16, f"{name}: {field} of whole numbers", entry[field])
-        require(len(entry["data_offsets"]) == 2, f"{name}: two data_offsets", entry["data_offsets"])
-        begins[name] = entry["data_offsets"][0]
-    offset = 0
-    ordered = sorted(begins, key=lambda name: (begins[name], entries[name]["data_offsets"][1]))
-    for name in ordered:
-        entry = entries[name]
-        end = offset + math.prod(entry["shape"]) * DTYPES[entry["dtype"]].itemsize
-        require(entry["data_offsets"] == [offset, end], f"{name}: bytes {offset:,} to {end:,}", entry["data_offsets"])
-        offset = end
-    if offset != size:
-        raise StateError(f"its tensors are cut short or followed by more: expected {offset:,} bytes, got {size:,}")
-    try:
-        return {name: torch.empty(entries[name]["shape"], dtype=DTYPES[entries[name]["dtype"]]) for name in ordered}
-    except (RuntimeError, MemoryError) as problem:  # an empty tensor may have absurd sides
-        raise StateError(f"expected tensors that fit into the memory: {problem}") from None
+def _digest(entries: Mapping[str, Any], parts: Iterable[memoryview]) -> str:
+    """The checksum of names, types and shapes of tensors and of their bytes."""
+    checksum = hashlib.sha256(json.dumps(entries).encode())
+    for part in parts:
+        checksum.update(part)
+    return checksum.hexdigest()
 
 
-def _fill(stream: BinaryIO, name: str, tensor: Tensor, checksum: str) -> None:
-    view = _bytes(tensor)
-    if stream.readinto(view) != len(view):  # type: ignore[attr-defined]
-        raise StateError(f"{name} is cut short: expected {len(view):,} bytes")
-    if hashlib.sha256(view).hexdigest() != checksum:
-        raise StateError(f"{name} is damaged: its checksum is not the one in the manifest")
-    if tensor.dtype == torch.bool and tensor.numel() and int(tensor.view(torch.uint8).max()) > 1:
-        raise StateError(f"{name}: expected booleans as 0 and 1, got other bytes")
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _bytes(tensor: Tensor) -> memoryview:
@@ -250,7 +210,3 @@ def _bytes(tensor: Tensor) -> memoryview:
     if not tensor.numel():
         return memoryview(bytearray())
     return tensor.reshape(-1).view(torch.uint8).numpy().data
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,1 +1,1 @@
-"""The suite: one score card for any bonus, from runs in five worlds under families of noise."""
+"""The suite: one scorecard for any bonus, from runs in five environments under many kinds of noise."""

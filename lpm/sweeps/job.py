@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from lpm.storage.files import parse_json, read_regular, write_atomic
 from lpm.storage.lock import exclusive
@@ -28,28 +28,6 @@ Function = Callable[[Any, Tick, Path], Result]
 It may keep checkpoints in the scratch folder. Called again after its process was killed, it gets the same folder, goes
 on from there by itself, and first ticks what it found done.
 """
-
-
-class Events(Protocol):
-    """Callbacks of a backend; a job is meant by its index in the list given to the backend."""
-
-    def started(self, index: int) -> None:
-        """An attempt at a job has begun."""
-
-    def ticked(self, index: int, units: int, resumed: bool) -> None:
-        """A run has done some work, in an earlier attempt if `resumed`: that says nothing about speed."""
-
-    def died(self, index: int, reason: str) -> None:
-        """The process of a job has died; it is tried again."""
-
-    def finished(self, index: int, content: bytes) -> None:
-        """A job has a result: the content of its file."""
-
-    def failed(self, index: int, reason: str) -> None:
-        """A job has no result and is not tried again."""
-
-    def waiting(self) -> None:
-        """Nothing new; called now and then so that clocks go on."""
 
 
 @dataclass(frozen=True)

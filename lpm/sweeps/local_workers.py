@@ -19,7 +19,8 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from lpm.sweeps.job import Events, Function, Job, attempt, keep_freed_memory, one_thread
+from lpm.sweeps.job import Function, Job, attempt, keep_freed_memory, one_thread
+from lpm.sweeps.progress import SweepState
 
 POLL_SECONDS = 0.5
 STOP_SECONDS = 3.0
@@ -54,7 +55,7 @@ class WorkerPool:
             worker.link.close()
 
 
-def run_local(jobs: Sequence[Job], function: Function, pool: WorkerPool, retries: int, events: Events) -> None:
+def run_local(jobs: Sequence[Job], function: Function, pool: WorkerPool, retries: int, sweep: SweepState) -> None:
     """Run all jobs. If that ends early, the workers that are not idle are stopped with it."""
     queue = deque(range(len(jobs)))
     tries = [0] * len(jobs)
@@ -67,9 +68,9 @@ def run_local(jobs: Sequence[Job], function: Function, pool: WorkerPool, retries
                 if queue and worker.index is None:
                     index = queue.popleft()
                     tries[index] += 1
-                    events.started(index)
+                    sweep.started(index)
                     worker.give(index, pickle.dumps((jobs[index], function)))
-            _listen(members, events)
+            _listen(members, sweep)
             for worker in [w for w in members if w.dead]:
                 members.remove(worker)
                 worker.link.close()
@@ -78,24 +79,24 @@ def run_local(jobs: Sequence[Job], function: Function, pool: WorkerPool, retries
                 reason = f"its process died ({worker.cause})"
                 if tries[lost] <= retries:
                     queue.appendleft(lost)
-                    events.died(lost, reason)
+                    sweep.died(lost, reason)
                 else:
-                    events.failed(lost, f"{reason}, {tries[lost]} times")
+                    sweep.failed(lost, f"{reason}, {tries[lost]} times")
     finally:
         if any(worker.index is not None for worker in members):
             pool.stop()
 
 
-def _listen(members: Sequence[_Worker], events: Events) -> None:
+def _listen(members: Sequence[_Worker], sweep: SweepState) -> None:
     """Hand on what the workers report, waiting for it a while."""
     links = [worker.link for worker in members]
     ready = wait([*links, *(worker.process.sentinel for worker in members)], POLL_SECONDS)
-    events.waiting()
+    sweep.waiting()
     for worker in members:
         # asked before reading: what a worker that is dead by now has sent is then all there to be read
         gone = not worker.process.is_alive()
         if worker.link in ready or gone:
-            worker.read(events)
+            worker.read(sweep)
         worker.dead = worker.dead or gone
 
 
@@ -129,7 +130,7 @@ class _Worker:
         except OSError:
             self.dead = True
 
-    def read(self, events: Events) -> None:
+    def read(self, sweep: SweepState) -> None:
         try:
             while self.link.poll():
                 kind, *values = self.link.recv()
@@ -138,7 +139,7 @@ class _Worker:
                 index = self.index
                 if kind != "ticked":
                     self.index = None
-                getattr(events, kind)(index, *values)
+                getattr(sweep, kind)(index, *values)
         except (EOFError, OSError):
             self.dead = True
 

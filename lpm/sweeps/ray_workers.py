@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from lpm.sweeps.job import Events, Function, Job, attempt, keep_freed_memory, one_thread
+from lpm.sweeps.job import Function, Job, attempt, keep_freed_memory, one_thread
+from lpm.sweeps.progress import SweepState
 from lpm.utils.versions import pip_install
 
 POLL_SECONDS = 0.5
@@ -23,7 +24,9 @@ STORE_BYTES = 200_000_000
 """Object store of a local Ray: results are small, and its own default is a third of the memory."""
 
 
-def run_ray(jobs: Sequence[Job], function: Function, address: str, workers: int, retries: int, events: Events) -> None:
+def run_ray(
+    jobs: Sequence[Job], function: Function, address: str, workers: int, retries: int, sweep: SweepState
+) -> None:
     """Run all jobs. If that ends early, the tasks are cancelled."""
     with connection(address, workers) as ray:
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
@@ -39,36 +42,36 @@ def run_ray(jobs: Sequence[Job], function: Function, address: str, workers: int,
             there = dataclasses.replace(job, path=job.path.absolute(), scratch=job.scratch_folder.absolute())
             payload = ray.cloudpickle.dumps((there, function))  # takes functions of a script along, pickle does not
             pending[task.options(name=job.name).remote(index, payload, environment, board)] = index
-        news = _News(ray, board, events)
+        news = _News(ray, board, sweep)
         try:
             while pending:
                 ready, _ = ray.wait(list(pending), timeout=POLL_SECONDS)
-                events.waiting()
+                sweep.waiting()
                 news.read()
                 for reference in ready:
-                    _outcome(ray, reference, pending.pop(reference), retries, events)
+                    _outcome(ray, reference, pending.pop(reference), retries, sweep)
             news.read(POLL_SECONDS)
         finally:
             for reference in pending:
                 ray.cancel(reference, force=True)
 
 
-def _outcome(ray: Any, reference: Any, index: int, retries: int, events: Events) -> None:
+def _outcome(ray: Any, reference: Any, index: int, retries: int, sweep: SweepState) -> None:
     try:
         kind, value = ray.get(reference)
     except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.OutOfMemoryError) as death:
-        events.failed(index, f"its process died ({_first_line(death)}), {retries + 1} times")
+        sweep.failed(index, f"its process died ({_first_line(death)}), {retries + 1} times")
     except ray.exceptions.RayError as problem:
-        events.failed(index, f"{type(problem).__name__}: {_first_line(problem)}")
+        sweep.failed(index, f"{type(problem).__name__}: {_first_line(problem)}")
     else:
-        getattr(events, kind)(index, value)
+        getattr(sweep, kind)(index, value)
 
 
 class _News:
     """What the tasks report, as the driver hears it."""
 
-    def __init__(self, ray: Any, board: Any, events: Events) -> None:
-        self.ray, self.board, self.events = ray, board, events
+    def __init__(self, ray: Any, board: Any, sweep: SweepState) -> None:
+        self.ray, self.board, self.sweep = ray, board, sweep
         self.asked = board.take.remote()
         self.attempts: dict[int, str] = {}
 
@@ -85,11 +88,11 @@ class _News:
         for index, token, units, resumed in messages:
             if self.attempts.get(index) != token:
                 if index in self.attempts:
-                    self.events.died(index, "its process or node died")
+                    self.sweep.died(index, "its process or node died")
                 self.attempts[index] = token
-                self.events.started(index)
+                self.sweep.started(index)
             if units:
-                self.events.ticked(index, units, resumed)
+                self.sweep.ticked(index, units, resumed)
 
 
 class _Board:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 
 from lpm.storage.lock import exclusive
-from lpm.sweeps.job import Function, Job, Result, clean, finish, load_result
+from lpm.sweeps.job import Function, Job, Result, clean, load_result
 from lpm.sweeps.local_workers import WorkerPool, run_local
-from lpm.sweeps.progress import Bar, WorkDone
+from lpm.sweeps.progress import SweepState
 from lpm.sweeps.ray_workers import connection, run_ray
 
 LOCK = ".sweep.lock"
@@ -60,8 +58,7 @@ def run_jobs(
             if job.path in results:
                 clean(job)
         if todo:
-            sweep = _Sweep(todo, console)
-            with sweep.bar:
+            with SweepState(todo, console) as sweep:
                 if ray is not None:
                     run_ray(todo, function, ray, workers, retries, sweep)
                 else:
@@ -80,41 +77,3 @@ def shared_workers(workers: int, ray: str | None) -> Iterator[WorkerPool | None]
     else:
         with connection(ray, workers):
             yield None
-
-
-class _Sweep:
-    """Shows what happens, writes what finishes to its file and keeps it."""
-
-    def __init__(self, jobs: Sequence[Job], console: Console) -> None:
-        self.jobs = jobs
-        self.work = WorkDone([job.units for job in jobs])
-        self.bar = Bar(self.work, console)
-        self.results: dict[Path, Result] = {}
-        self.failures: list[str] = []
-
-    def started(self, index: int) -> None:
-        self.work.start(index)
-
-    def ticked(self, index: int, units: int, resumed: bool) -> None:
-        self.work.tick(index, units, resumed)
-        self.bar.refresh()
-
-    def died(self, index: int, reason: str) -> None:
-        self.bar.say(f"[yellow]again[/yellow] {escape(self.jobs[index].name)}: {escape(reason)}")
-
-    def finished(self, index: int, content: bytes) -> None:
-        job = self.jobs[index]
-        self.work.close(index)
-        try:
-            finish(job, content)
-            self.results[job.path] = json.loads(content)
-        except OSError as problem:
-            self.failed(index, f"its result cannot be written: {problem}")
-
-    def failed(self, index: int, reason: str) -> None:
-        self.work.close(index)
-        self.failures.append(f"{self.jobs[index].name}: {reason}")
-        self.bar.say(f"[red]failed[/red] {escape(self.failures[-1])}")
-
-    def waiting(self) -> None:
-        self.bar.refresh()

@@ -118,7 +118,7 @@ def test_dict_observations_with_a_chosen_key(mode: AutoresetMode) -> None:
 
 
 def test_a_dict_of_final_observations_is_read_too() -> None:
-    class Whole(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+    class Whole(gymnasium.vector.VectorWrapper):
         """Final observations as one dict of arrays, as some batched environments give them."""
 
         def step(self, actions: Any) -> Any:
@@ -204,7 +204,7 @@ def test_bad_parts_are_refused() -> None:
 
 
 def test_a_missing_autoreset_mode_or_final_observation_is_named() -> None:
-    class Silent(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+    class Silent(gymnasium.vector.VectorWrapper):
         def step(self, actions: Any) -> Any:
             *rest, info = super().step(actions)
             return *rest, {key: value for key, value in info.items() if key != "final_obs"}

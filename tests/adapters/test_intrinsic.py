@@ -239,7 +239,7 @@ def test_rewards_that_are_no_numbers_are_refused_and_change_nothing(value: float
 
 
 def test_environments_that_cannot_be_read_are_refused() -> None:
-    class Silent(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+    class Silent(gymnasium.vector.VectorWrapper):
         def step(self, actions: Any) -> Any:
             *rest, info = super().step(actions)
             return *rest, {key: value for key, value in info.items() if key != "final_obs"}

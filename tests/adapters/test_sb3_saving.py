@@ -132,7 +132,7 @@ def test_a_file_with_changed_weights_is_refused(tmp_path: Path) -> None:
     file, content = companion(tmp_path / "run"), bytearray(companion(tmp_path / "run").read_bytes())
     content[content.index(weights)] ^= 1
     file.write_bytes(content)
-    with pytest.raises(ValueError, match="is damaged: its checksum is not the one in the manifest"):
+    with pytest.raises(ValueError, match="damaged: the checksum is not the one in the manifest"):
         load_bonus(model, intrinsic, tmp_path / "run")
 
 

@@ -146,7 +146,7 @@ def test_a_state_with_an_impossible_bonus_changes_nothing() -> None:
     run(trained, 2)
     state, before = copy.deepcopy(trained.state_dict()), copy.deepcopy(fresh.state_dict())
     state["bonus"]["memory.count"].fill_(-5)
-    with pytest.raises(ValueError, match=r"NGU cannot take this state, with 'memory.count' from -5 to -5"):
+    with pytest.raises(ValueError, match=r"NGU .*memory.count: counts, got numbers from -5 to -5"):
         fresh.load_state_dict(state)
     assert fresh.steps == 0
     assert to_bytes(fresh.state_dict(), "compared") == to_bytes(before, "compared")

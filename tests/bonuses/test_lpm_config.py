@@ -18,14 +18,14 @@ IMAGE = Spaces(Box(0, 255, (3, 36, 36), np.uint8), Discrete(2))
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"queue_size": 0}, r"LPMConfig.queue_size: expected at least 1, or None, got 0"),
+        ({"queue_size": 0}, r"LPMConfig.queue_size: expected .*at least 1.* or None, got 0"),
         ({"queue": "lifo"}, r"LPMConfig.queue: expected 'fifo' or 'reservoir', got 'lifo'"),
-        ({"error_floor": 0.0}, r"LPMConfig.error_floor: expected more than 0 and finite, or None, got 0.0"),
-        ({"error_floor": math.inf}, r"LPMConfig.error_floor: expected more than 0 and finite, or None, got inf"),
-        ({"error_lr": math.nan}, r"LPMConfig.error_lr: expected at least 0 and finite, got nan"),
-        ({"features": 0}, r"LPMConfig.features: expected at least 1, or None, got 0"),
+        ({"error_floor": 0.0}, r"LPMConfig.error_floor: expected .*more than 0 and finite.* or None, got 0.0"),
+        ({"error_floor": math.inf}, r"LPMConfig.error_floor: expected .*more than 0 and finite.* or None, got inf"),
+        ({"error_lr": math.nan}, r"LPMConfig.error_lr: expected .*at least 0 and finite.*, got nan"),
+        ({"features": 0}, r"LPMConfig.features: expected .*at least 1.* or None, got 0"),
         ({"activation": "gelu"}, r"LPMConfig.activation: expected .*'leaky_relu'.*, got 'gelu'"),
-        ({"dynamics_steps": 0}, r"LPMConfig.dynamics_steps: expected at least 1, got 0"),
+        ({"dynamics_steps": 0}, r"LPMConfig.dynamics_steps: expected .*at least 1.*, got 0"),
         ({"buffer_size": 5, "queue_size": 6}, r"expected at least queue_size = 6.*got 5"),
         ({"qeue_size": 3}, r"'lpm' has no field 'qeue_size'; did you mean queue_size"),
         ({"variant": "papr"}, r"unknown variant 'papr' of 'lpm'; did you mean paper"),
@@ -58,9 +58,7 @@ def test_bad_settings_of_the_release(fields: dict[str, object], message: str) ->
 def test_a_state_of_the_old_layout_is_refused_in_a_sentence() -> None:
     bonus = make("lpm", VECTOR)
     old = {name.removeprefix("experience."): value for name, value in bonus.state_dict().items()}
-    with pytest.raises(
-        ValueError, match=r"LPM cannot take this state, without .*: it was written by .* another version"
-    ):
+    with pytest.raises(ValueError, match=r"LPM cannot take this state: .*; it was written by .* another version"):
         bonus.load_state_dict(old)
 
 

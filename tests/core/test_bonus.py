@@ -169,11 +169,11 @@ def test_state_is_plain_data() -> None:
 
 def test_state_of_another_shape_or_method_is_refused() -> None:
     wide = Tiny(Spaces(Box(-1, 1, (4,)), Discrete(2)))
-    with pytest.raises(ValueError, match=r"with 'head.weight' of shape \(1, 4\) instead of \(1, 3\)"):
+    with pytest.raises(ValueError, match=r"head.weight: .* of shape \(1, 3\), got .* of shape \(1, 4\)"):
         trained().load_state_dict(wide.state_dict())
     state = trained().state_dict()
     state["_extra_state"]["optimizers"] = {"body": {}}
-    with pytest.raises(ValueError, match=r"with optimisers \['body'\] instead of \['head'\]"):
+    with pytest.raises(ValueError, match=r"optimisers: the same names, .* body, head"):
         trained().load_state_dict(state)
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from lpm.agents.agent import scheduled
 from lpm.core.mixer import CLIP, MixerConfig, RewardMixer
 from lpm.core.scale import SEGMENT, discounted_filter
-from lpm.core.settings import scheduled
 
 ALL = np.ones((5, 1), dtype=bool)
 SCALES = ("unit", "task", "bonus", "none")

@@ -146,7 +146,7 @@ def test_defaults_belong_to_the_name_then_the_variant_then_the_caller() -> None:
         ({"name": "tiny", "variant": "zzz"}, "unknown variant 'zzz' of 'tiny'; known: cube, square"),
         ({"name": "tiny", "pwer": 1.0}, r"'tiny' has no field 'pwer'; did you mean power\?"),
         ({"name": "tiny", "power": "2"}, r"TinyConfig\.power: expected float, got '2'"),
-        ({"name": "rnd", "features": 1.5}, r"RNDConfig\.features: expected int or None, got 1\.5"),
+        ({"name": "rnd", "features": 1.5}, r"RNDConfig\.features: expected int \(at least 1\) or None, got 1\.5"),
         ({"name": "lgn", "memory": "short"}, r"LGNConfig\.memory: expected 'episodic' or .* or 'both', got 'short'"),
         ({"name": "lpm", "normalise": ["auto"]}, r"\.normalise: expected 'none' or .* or 'auto', got \['auto'\]"),
         ({"name": "rnd", "hidden": 64}, r"RNDConfig\.hidden: expected tuple\[int, \.\.\.\], got 64"),

@@ -16,7 +16,7 @@ from gymnasium.vector import AutoresetMode
 import lpm.envs
 from lpm.cli import main
 from lpm.envs.minigrid import MiniGridObservation, MiniGridVector
-from lpm.envs.outside import make_readable, reading_note
+from lpm.envs.third_party import make_readable, reading_note
 
 pytest.importorskip("minigrid")
 TASKS = [

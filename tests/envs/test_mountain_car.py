@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import lpm.envs  # noqa: F401
 from lpm.envs import mountain_car
-from lpm.envs.compiled import uncompiled
 from lpm.envs.mountain_car import MountainCar, MountainCarVector, draw_points
+from lpm.envs.numba_helpers import uncompiled
 
 MODES: list[Any] = [False, True, "idle"]
 

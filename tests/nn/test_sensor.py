@@ -24,12 +24,12 @@ def measured(readings: np.ndarray, blocks: int = 4) -> tuple[SensorNoise, Readin
         code = torch.ones(steps, envs, 1)
         batch = Transitions.build(phi, torch.zeros(steps, envs, dtype=torch.int64), following)
         starts = episode_starts(batch, running)
-        _, after = state.filtered(starts, batch.valid, phi, following, code, noise)
-        found = state.observe(batch, starts, phi, following, after, code, noise)
+        states = state.filtered(starts, batch.valid, phi, following, code, noise)
+        found = state.observe(batch, starts, phi, following, states, code, noise)
         noise.add(found, batch.valid)
         noise.solve(1.0, torch.ones(1, 1))
         running |= True
-        filtered.append(after)
+        filtered.append(states[1])
     return noise, state, torch.cat(filtered)
 
 
@@ -74,6 +74,27 @@ def test_noise_alone_has_no_signal() -> None:
     assert not change.any()  # nothing that an action changes for good
     shrunk = noise.shrunk(torch.full((1, 2), 3.0))
     torch.testing.assert_close(shrunk, noise.centre.unsqueeze(0), atol=0.2, rtol=0)
+
+
+def test_an_agent_that_acts_on_noise_does_not_seem_to_move_the_state() -> None:
+    """Watching shows noise. Who watches again when it is high sees it fall, though watching changes nothing."""
+    generator, steps, envs = np.random.default_rng(0), 500, 8
+    noise, state = SensorNoise(2, 1, discrete=True), Readings(envs, 2, 1)
+    line, actions = np.zeros((steps + 1, envs, 1), np.float32), np.zeros((steps, envs), np.int64)
+    for t in range(steps):
+        actions[t] = generator.random(envs) < np.where(line[t, :, 0] > 0, 0.9, 0.1)
+        line[t + 1, :, 0] = np.where(actions[t] == 1, generator.normal(size=envs), 0.0)
+    readings, code = torch.from_numpy(line), torch.eye(2)[torch.from_numpy(actions)]
+    for rows in torch.arange(steps).split(100):
+        batch = Transitions.build(readings[rows], torch.from_numpy(actions)[rows], readings[rows + 1])
+        starts = torch.zeros_like(batch.valid)
+        states = state.filtered(starts, batch.valid, batch.obs, batch.next_obs, code[rows], noise)
+        noise.add(state.observe(batch, starts, batch.obs, batch.next_obs, states, code[rows], noise), batch.valid)
+        noise.solve(1.0, torch.eye(2))
+    change, gain = noise.gain(torch.eye(2))
+    assert gain[1] < 0.5  # what watching shows is noise
+    assert noise.lasting[1].abs() > 0.1  # what the readings alone would say
+    assert not change[1].any()
 
 
 @pytest.mark.parametrize("kind", ["code", "grid", "smooth", "still", "jumps"])

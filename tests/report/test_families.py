@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import lpm
 from lpm.core.registry import lookup
-from lpm.report.families import FAMILIES, family_of, looks
+from lpm.report.families import FAMILIES, declared, family_of, looks
 
 
-def test_every_bonus_of_the_package_has_a_family() -> None:
-    ours = [name for name in lpm.names() if lookup(name).bonus.__module__.startswith("lpm.bonuses.")]
-    assert ours
-    assert [name for name in ours if family_of(name) == "other"] == []
+def test_the_family_of_every_bonus_is_what_its_class_says() -> None:
+    assert {name: family_of(name) for name in lpm.names()} == {name: lookup(name).bonus.family for name in lpm.names()}
 
 
-def test_a_method_looks_the_same_whatever_is_beside_it() -> None:
-    known = [method for family in FAMILIES.values() for method in family.methods]
-    together = looks(known)
-    assert all(looks([method])[method] == together[method] for method in known)
+def test_families_and_reports_import_no_bonus() -> None:
+    code = (
+        "import sys, lpm.report.html; from lpm.report.families import declared; assert declared()['rnd'] == 'novelty';"
+        "from lpm.experiments.experiment import load_experiment; load_experiment('mountain-car');"
+        "print([m for m in sys.modules if m.startswith('lpm.bonuses')])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_a_bonus_looks_the_same_whatever_is_beside_it() -> None:
+    together = looks(declared())
+    assert all(looks([method])[method] == together[method] for method in declared())
     assert looks(["lpm-slow"])["lpm-slow"] == together["lpm_slow"]
 
 
-def test_two_methods_of_a_family_look_different() -> None:
-    for family in FAMILIES.values():
-        found = looks(family.methods).values()
-        assert len({(look.colour, look.dash) for look in found}) == min(len(family.methods), 9)
+def test_two_bonuses_of_a_family_look_different() -> None:
+    for name in FAMILIES:
+        members = [bonus for bonus, family in declared().items() if family == name]
+        found = looks(members).values()
+        assert len({(look.colour, look.dash) for look in found}) == min(len(members), 9)

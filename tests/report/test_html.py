@@ -6,7 +6,6 @@ import base64
 import dataclasses
 import json
 import re
-from collections import Counter
 from html.parser import HTMLParser
 
 import numpy as np
@@ -14,7 +13,7 @@ import pytest
 from synthetic_evidence import hostile, mountain_car, png
 
 from lpm.experiments.evidence import Curve, Frame, Heatmap
-from lpm.report import html
+from lpm.report import charts
 from lpm.report.analysis import analyse
 from lpm.report.charts import Payload, shrink, usable
 from lpm.report.families import DASHES, FAMILIES, RECOMMENDED, TINTS, family_of, looks
@@ -178,7 +177,7 @@ def test_a_full_page_stays_small():
 
 
 def test_too_many_frames_are_left_out_and_counted(monkeypatch):
-    monkeypatch.setattr(html, "FRAME_BYTES", len(png()) + 1)
+    monkeypatch.setattr(charts, "FRAME_BYTES", len(png()) + 1)
     text = page([analyse(mountain_car())])
     assert len(Tree(text).all("img")) == 1
     assert "1 more left out" in text
@@ -239,13 +238,3 @@ def test_unusable_grids_are_left_out():
         [analyse(dataclasses.replace(mountain_car(), heatmaps=(Heatmap("deterministic", "lpm", np.zeros((0, 2))),)))]
     )
     assert "Where the agents went" not in text
-
-
-def test_a_tile_has_a_number_once_something_is_decided():
-    counts = [
-        Counter({"not compared": 4}),
-        Counter({"undecided": 2}),
-        Counter({"not reproduced": 1, "not compared": 4}),
-    ]
-    tiles = [html._tile("numbers", given, html.NUMBER_VERDICTS) for given in counts]
-    assert [re.search("<b>(.*?)</b>", tile)[1] for tile in tiles] == ["–", "–", "0 <small>of 5</small>"]

@@ -15,16 +15,24 @@ from distributed_worker import CASES, FEWER, finished
 from torch import distributed as dist
 
 from lpm.agents import NonFiniteError
-from lpm.agents.shards import minibatches, part_of_rows, whole_rows
+from lpm.agents.ppo import minibatches
 from lpm.cli import main
-from lpm.core.group import NO_ANSWER, SINGLE_PROCESS, ProcessGroup, RowIndex, WorkerLost, using
+from lpm.core.group import (
+    NO_ANSWER,
+    SINGLE_PROCESS,
+    ProcessGroup,
+    RowIndex,
+    WorkerLost,
+    part_of_rows,
+    using,
+    whole_rows,
+)
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
 from lpm.nn.buffers import RingBuffer
 from lpm.runs import RunFolder, distributed, load_checkpoint, read_metrics, train
 from lpm.runs.build import build, shard
 from lpm.runs.distributed import joined
-from lpm.runs.ray_train import train_on_ray
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="pairs of processes are forked")
 
@@ -193,20 +201,6 @@ def test_shares_must_be_even(pairs: Path) -> None:
     assert shard(6, 2) == 3
     with pytest.raises(ValueError, match="at least one environment for each of the 2 processes, got 1"):
         shard(1, 2)
-
-
-@pytest.mark.parametrize(
-    ("workers", "message"),
-    [
-        (0, "workers: expected at least 1, got 0"),
-        (3, "expected a multiple of the 3 processes"),
-        (5, "at least one environment for each of the 5 processes, got 4"),
-    ],
-)
-def test_shares_on_ray_are_refused_before_it_starts(workers: int, message: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=message):
-        train_on_ray(CASES["lgn"], tmp_path / "run", workers)
-    assert not list(tmp_path.iterdir())
 
 
 def test_what_is_not_finite_is_named_as_one_process_would() -> None:

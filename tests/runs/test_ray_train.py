@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from lpm.agents import PPOConfig
-from lpm.runs import RunConfig, RunFolder, load_checkpoint, train
-from lpm.runs.ray_train import train_on_ray
+from lpm.runs import RunFolder, load_checkpoint, train
 
 ray = pytest.importorskip("ray")
 pytest.importorskip("ray.train.torch")
@@ -26,14 +24,19 @@ def _ray() -> Iterator[None]:
     ray.shutdown()
 
 
-@pytest.mark.usefixtures("_ray")
-def test_the_example_equals_one_process(tmp_path: Path) -> None:
+@pytest.fixture
+def example() -> Any:
     path = Path(__file__).parents[2] / "examples" / "ray_train.py"
     spec = importlib.util.spec_from_file_location("example_ray_train", path)
     assert spec is not None
     assert spec.loader is not None
-    example: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.usefixtures("_ray")
+def test_the_example_equals_one_process(example: Any, tmp_path: Path) -> None:
     words = ["--steps", "4096", "--num-envs", "4", "--out", str(tmp_path / "two"), "--storage", str(tmp_path / "ray")]
     result = example.main([*words, "--workers", "2"])
     assert result.error is None
@@ -49,9 +52,9 @@ def test_the_example_equals_one_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_ray")
-def test_workers_without_room_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_without_room_are_an_error(example: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "5")  # Ray's minute
-    config = RunConfig("lpm/MountainCar-v0", bonus="none", agent=PPOConfig(num_envs=4), device="cpu")
+    words = ["--bonus", "none", "--num-envs", "4", "--out", str(tmp_path / "run"), "--storage", str(tmp_path / "ray")]
     with pytest.raises(ray.train.TrainingFailedError, match=r"timed out after 5.0 seconds waiting for 4 workers"):
-        train_on_ray(config, tmp_path / "run", 4, timeout=30, storage=str(tmp_path / "ray"))
+        example.main([*words, "--workers", "4", "--timeout", "30"])
     assert not (tmp_path / "run").exists()

@@ -90,7 +90,6 @@ def test_resume_with_the_same_command_is_accepted_with_another_refused(tmp_path:
     ("words", "message"),
     [
         (["CartPole-v1", "--bonus", "random"], "unknown bonus 'random'"),
-        (["CartPole-v1", "--mixer.heads", "2"], "use --ppo.value-heads or --a2c.value-heads"),
         (["CartPole-v1", "--bonus", "lmp"], "unknown bonus 'lmp'; did you mean lpm"),
         (["CartPole-v1", "--algo", "a2cc"], "unknown algorithm 'a2cc'; did you mean a2c"),
         (["CartPole-v1", "--preset", "paper-atary"], "unknown preset 'paper-atary' of ppo; did you mean paper-atari"),

@@ -8,8 +8,8 @@ import pytest
 
 from lpm.cli import main
 from lpm.suite import axes, jobs, stored
-from lpm.suite.stored import read_card
-from lpm.suite.worlds import SEEDS, WORLDS
+from lpm.suite.environments import ENVIRONMENTS, SEEDS
+from lpm.suite.stored import read_scorecard
 
 PACKAGE = """
 from dataclasses import dataclass
@@ -68,7 +68,7 @@ class ChangesInScore(MyBonus):
 
 @pytest.fixture
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a package in it, as somebody's working directory; no packaged references, two small worlds."""
+    """A folder with a package in it, as somebody's working directory; no packaged references."""
     (tmp_path / "somebodys_package").mkdir()
     (tmp_path / "somebodys_package" / "__init__.py").write_text(PACKAGE)
     monkeypatch.chdir(tmp_path)
@@ -102,7 +102,7 @@ def test_a_bonus_that_breaks_the_contract_is_named_before_any_run(
         (["lgnn"], "unknown bonus 'lgnn'; did you mean lgn"),
         (["somebodys_package:Nothing"], "module 'somebodys_package' has no attribute 'Nothing'"),
         (["lgn", "--field", "lrr=1"], "'lgn' has no field 'lrr'"),
-        (["lgn", "--worlds", "mazes"], "unknown world 'mazes'; did you mean maze?"),
+        (["lgn", "--envs", "mazes"], "unknown environment 'mazes'; did you mean maze?"),
         (["lgn", "--seeds", "0"], "expected at least 1 seed, the first at least 0, got 0 from 0"),
     ],
 )
@@ -119,26 +119,23 @@ def test_what_does_not_exist_is_named_and_is_no_breach(
 def test_a_package_outside_the_repository_gets_its_card(
     outside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    car = WORLDS["car"]
-    size = replace(car.experiment.sizes["smoke"], steps=512)
-    small = replace(car, experiment=replace(car.experiment, sizes={"smoke": size}))
-    monkeypatch.setitem(WORLDS, "car", small)  # type: ignore[arg-type]
+    small = replace(ENVIRONMENTS["car"], smoke_steps=512)
+    monkeypatch.setitem(ENVIRONMENTS, "car", small)  # type: ignore[arg-type]
     monkeypatch.setitem(SEEDS, "smoke", 1)
     monkeypatch.setitem(jobs.UPDATES, "smoke", 3)
     monkeypatch.setattr(axes, "RESAMPLES", 20)
-    words = ["suite", "somebodys_package:MyBonus", "--field", "scale=2.0", "--scale", "smoke", "--worlds", "car"]
+    words = ["suite", "somebodys_package:MyBonus", "--field", "scale=2.0", "--scale", "smoke", "--envs", "car"]
     words += ["--workers", "1", "--out", "out"]
     assert main(words) == 0
     stem = "somebodys_package_MyBonus_scale=2.0"
-    card = read_card(outside / "out" / "cards" / f"{stem}.json")
+    card = read_scorecard(outside / "out" / "scorecards" / f"{stem}.json")
     assert card["bonus"] == "somebodys_package:MyBonus"
     assert card["fields"] == {"scale": 2.0}
     assert card["missing"] == ["rooms", "onehot", "maze", "task"]
     assert set(card["conditions"]) == {"car/clean", "car/action"}
     assert all(numbers["cells"][0] > 0 for numbers in card["conditions"].values())
     assert card["machine"]["lpm"]
-    assert "MountainCar" in (outside / "out" / "cards" / f"{stem}.html").read_text(encoding="utf-8")
-    assert (outside / "out" / "cards" / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
+    assert "MountainCar" in (outside / "out" / "scorecards" / f"{stem}.html").read_text(encoding="utf-8")
     assert "MyBonus, scale=2.0" in capsys.readouterr().out
     per_seed = json.loads((outside / "out" / "runs" / "car" / "clean" / stem / "seed_0.json").read_bytes())
     assert per_seed["versions"]["torch"]

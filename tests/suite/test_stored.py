@@ -16,33 +16,27 @@ from test_axes import ORACLE, OWN, RANDOM
 from lpm.experiments.methods import parse_method
 from lpm.suite import axes, stored
 from lpm.suite.axes import Runs
-from lpm.suite.card import make_card
-from lpm.suite.page import card_page
-from lpm.suite.picture import card_png, leaderboard_png
-from lpm.suite.stored import (
-    baselines,
-    in_order,
-    packaged_cards,
-    packaged_references,
-    ranked,
-    read_card,
-    read_cards,
-    stability,
-)
+from lpm.suite.page import scorecard_page
+from lpm.suite.scorecard import make_scorecard
+from lpm.suite.stored import in_order, packaged_references, packaged_scorecards, read_scorecard, read_scorecards
+from lpm_paper import leaderboard
+from lpm_paper.leaderboard import ranked, stability
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def whole(runs: Runs) -> Runs:
-    """Only conditions of worlds that a card would have whole: the car's."""
-    return Runs(runs.seeds, {cell: metrics for cell, metrics in runs.cells.items() if cell[0] == "car"}, runs.arms)
+    """Only conditions of environments that a scorecard would have whole: the car's."""
+    return Runs(
+        runs.seeds, {cell: metrics for cell, metrics in runs.cells.items() if cell[0] == "car"}, runs.noise_rewards
+    )
 
 
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(axes, "RESAMPLES", 20)
     monkeypatch.setattr(stored, "packaged", dict)
-    return make_card("rnd", parse_method("rnd"), "desk", whole(OWN), whole(RANDOM), whole(ORACLE))
+    return make_scorecard("rnd", parse_method("rnd"), "desk", whole(OWN), whole(RANDOM), whole(ORACLE))
 
 
 def load_tool(name: str) -> ModuleType:
@@ -69,7 +63,7 @@ def change(card: dict[str, Any], place: str, value: Any) -> dict[str, Any]:
 def test_what_was_written_is_read(card: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "rnd.json"
     path.write_text(json.dumps(card))
-    assert read_card(path) == json.loads(json.dumps(card))
+    assert read_scorecard(path) == json.loads(json.dumps(card))
 
 
 @pytest.mark.parametrize(("place", "value"), [("format", "other"), ("suite", 99)])
@@ -79,7 +73,7 @@ def test_another_format_or_version_is_refused_by_name(
     path = tmp_path / "theirs.json"
     path.write_text(json.dumps(change(card, place, value)))
     with pytest.raises(ValueError, match=rf"theirs\.json: expected .*{value}"):
-        read_card(path)
+        read_scorecard(path)
 
 
 def test_damaged_files_leave_the_rest_of_the_leaderboard(
@@ -91,33 +85,33 @@ def test_damaged_files_leave_the_rest_of_the_leaderboard(
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "deep.json").write_text("[" * 100_000)
     (tmp_path / "nan.json").write_text(json.dumps(card).replace("0.75", "NaN"))
-    cards, warnings = read_cards(tmp_path)
+    cards, warnings = read_scorecards(tmp_path)
     assert [one["name"] for one in cards] == ["rnd"]
     assert len(warnings) == 5
     assert all(str(tmp_path) in warning and "expected" in warning for warning in warnings)
 
     tool = importlib.import_module("lpm_paper.refresh")
-    monkeypatch.setattr(tool, "CARDS", tmp_path)
+    monkeypatch.setattr(leaderboard, "FOLDER", tmp_path)
     page = tool.refreshed("<!-- suite leaderboard -->\n<!-- end --> <!-- suite picture --><!-- end -->", {})
     assert "| 1 | `rnd`† | 0.50 |" in page
     assert "rooms, onehot, maze, task" in page
     assert "images/suite.png" in page
-    monkeypatch.setattr(tool, "CARDS", tmp_path / "nowhere")
-    with pytest.raises(SystemExit, match=r"docs/suite\.md: <!-- suite leaderboard -->: no cards"):
+    monkeypatch.setattr(leaderboard, "FOLDER", tmp_path / "nowhere")
+    with pytest.raises(SystemExit, match=r"docs/suite\.md: <!-- suite leaderboard -->: no scorecards"):
         tool.refreshed("<!-- suite leaderboard --><!-- end -->", {}, "docs/suite.md")
 
 
 def test_the_package_carries_references_and_short_cards(card: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    content = baselines({"desk": ({"random": whole(RANDOM), "oracle": whole(ORACLE)}, [card])})
+    content = load_tool("suite_cards").baselines({"random": whole(RANDOM), "oracle": whole(ORACLE)}, [card])
     monkeypatch.setattr(stored, "packaged", lambda: json.loads(json.dumps(content))["scales"])
-    assert packaged_cards("desk")[0]["total"] == card["total"]
+    assert packaged_scorecards("desk")[0]["total"] == card["total"]
     oracle = packaged_references("desk")["oracle"]
     assert oracle.cells["car", "clean"]["cells"].tolist() == [80, 80]
 
 
 def test_the_cards_of_the_project_keep_what_the_suite_promises() -> None:
     """Whatever results/suite holds: every card valid, both ends on fresh seeds at 0 and 1, ranks that seeds keep."""
-    cards, warnings = read_cards(ROOT / "results" / "suite")
+    cards, warnings = read_scorecards(ROOT / "results" / "suite")
     assert warnings == []
     for card in cards:
         if card["policy"] != "learnt" and not card["missing"]:
@@ -152,30 +146,33 @@ def test_the_tool_scores_the_references_own_fresh_seeds(tmp_path: Path, monkeypa
     assert [card["seeds"] for card in cards if card["name"] == "oracle"] == [[2, 3]]
 
 
-def test_ranks_that_do_not_depend_on_the_seeds_are_stable(card: dict[str, Any]) -> None:
+def test_ranks_that_do_not_depend_on_the_seeds_are_stable(
+    card: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def with_cells(*cells: float) -> dict[str, Any]:
         again = copy.deepcopy(card)
         for numbers in again["conditions"].values():
             numbers["cells"] = list(cells)
         return again
 
+    plain = load_tool("suite_cards").baselines({"random": whole(RANDOM), "oracle": whole(ORACLE)}, [])["scales"]
+    monkeypatch.setattr(stored, "packaged", lambda: plain)
     assert stability([with_cells(level, level + 1) for level in (20, 30, 40, 50)]) == pytest.approx(1.0)
     assert stability([with_cells(level, 80 - level) for level in (20, 30, 45, 50)]) == pytest.approx(-1.0)
     assert np.isnan(stability([card, card]))
 
 
-def test_whole_cards_come_before_higher_ones_that_lack_worlds(card: dict[str, Any]) -> None:
+def test_whole_cards_come_before_higher_ones_that_lack_environments(card: dict[str, Any]) -> None:
     complete = {**card, "name": "whole", "missing": [], "total": {"value": 0.1, "low": 0, "high": 1}}
     assert [one["name"] for one in in_order([card, complete])] == ["whole", "rnd"]
 
 
-def test_page_and_pictures_hold_what_was_typed_as_text(card: dict[str, Any]) -> None:
+def test_page_and_picture_hold_what_was_typed_as_text(card: dict[str, Any]) -> None:
     card = {**card, "label": "<script>alert(1)</script> $x$", "name": "mine"}
-    page = card_page(card, [{**card, "name": "other"}], [])
+    page = scorecard_page(card, [{**card, "name": "other"}], [])
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert page.count('class="own"') >= 1
     assert "Not run, and not in the total" in page
     assert re.search(r"(src|href|url)\W+http", page) is None
-    for picture in (card_png(card, [card]), leaderboard_png([card])):
-        assert picture.startswith(b"\x89PNG")
+    assert leaderboard.png([card]).startswith(b"\x89PNG")

@@ -11,39 +11,45 @@ from processes import wait_for
 from rich.console import Console
 
 from lpm.storage.lock import BusyError, exclusive
-from lpm.sweeps import progress
+from lpm.sweeps import Job, progress
 from lpm.sweeps.job import Ticks
-from lpm.sweeps.progress import Bar, WorkDone
+from lpm.sweeps.progress import SweepState
+
+
+def sweep(*units: int, console: Console | None = None) -> SweepState:
+    jobs = [Job(f"job {index}", Path(f"{index}.json"), {}, amount) for index, amount in enumerate(units)]
+    return SweepState(jobs, console or Console(file=io.StringIO(), width=200))
 
 
 def test_resumed_work_is_done_but_not_speed() -> None:
-    work = WorkDone([100, 100])
-    work.start(0)
-    work.tick(0, 60, resumed=True)
-    work.tick(0, 10, resumed=False)
-    assert (work.completed, work.worked) == (70, 10)
-    assert work.left(elapsed=5.0) == pytest.approx(130 * 5.0 / 10)
+    state = sweep(100, 100)
+    state.started(0)
+    state.ticked(0, 60, resumed=True)
+    state.ticked(0, 10, resumed=False)
+    assert (sum(state.done), state.worked) == (70, 10)
+    assert state.left(elapsed=5.0) == pytest.approx(130 * 5.0 / 10)
 
 
 def test_a_lost_attempt_is_work_to_do_again() -> None:
-    work = WorkDone([100])
-    work.tick(0, 50, resumed=False)
-    work.start(0)
-    assert work.completed == 0
-    work.tick(0, 40, resumed=True)
-    assert (work.completed, work.worked) == (40, 50)
+    state = sweep(100)
+    state.ticked(0, 50, resumed=False)
+    state.started(0)
+    assert state.done == [0]
+    state.ticked(0, 40, resumed=True)
+    assert (state.done, state.worked) == ([40], 50)
 
 
 def test_an_ended_job_leaves_nothing_to_do_and_late_reports_change_nothing() -> None:
-    work = WorkDone([100, 20])
-    assert work.left(elapsed=1.0) is None
-    work.tick(0, 500, resumed=False)  # more than it promised
-    assert work.completed == 100
-    work.close(1)
-    work.tick(1, 5, resumed=False)
-    work.start(1)
-    assert work.completed == work.total == 120
-    assert work.left(elapsed=1.0) == 0
+    state = sweep(100, 20)
+    assert state.left(elapsed=1.0) is None
+    state.ticked(0, 500, resumed=False)  # more than it promised
+    assert state.done == [100, 0]
+    state.failed(1, "it broke")
+    state.ticked(1, 5, resumed=False)
+    state.started(1)
+    assert state.done == [100, 20]
+    assert state.left(elapsed=1.0) == 0
+    assert state.failures == ["job 1: it broke"]
 
 
 def test_ticks_are_gathered_and_the_first_one_of_a_resumed_run_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,20 +67,19 @@ def test_ticks_are_gathered_and_the_first_one_of_a_resumed_run_is_told_apart(mon
 def test_a_log_file_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     out = io.StringIO()
-    work = WorkDone([10, 10])
-    with Bar(work, Console(file=out, width=200)) as bar:
-        work.tick(0, 5, resumed=True)
-        work.close(1)
-        bar.refresh()
+    with sweep(10, 10, console=Console(file=out, width=200)) as state:
+        state.ticked(0, 5, resumed=True)
+        state.failed(1, "x")
     assert "1/2 runs, 75 %, –/s, 0:00:00 elapsed, – left" in out.getvalue()
 
 
-def test_a_terminal_gets_a_bar() -> None:
+def test_a_terminal_gets_a_bar(tmp_path: Path) -> None:
     out = io.StringIO()
-    work = WorkDone([10])
-    with Bar(work, Console(file=out, force_terminal=True, width=120)):
-        work.tick(0, 10, resumed=False)
-        work.close(0)
+    job = Job("one", tmp_path / "seed_0.json", {}, 10)
+    with SweepState([job], Console(file=out, force_terminal=True, width=120)) as state:
+        state.ticked(0, 10, resumed=False)
+        state.finished(0, b'{"a": 1}')
+    assert state.results == {job.path: {"a": 1}}
     assert "1/1 runs" in out.getvalue()
     assert "100 %" in out.getvalue()
 

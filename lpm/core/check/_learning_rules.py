@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import io
+import pickle
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -176,11 +176,9 @@ def _bounded_memory(case: Case) -> None:
 def _bytes(bonus: IntrinsicReward) -> int:
     """Size of the whole bonus, or of its state if something in it cannot be pickled."""
     try:
-        return len(bonus.__getstate__()["bonus"])
+        return len(pickle.dumps(bonus))
     except Exception:  # a lambda, an open file: whatever pickle says
-        stream = io.BytesIO()
-        torch.save(bonus.state_dict(), stream)
-        return stream.tell()
+        return len(pickle.dumps(bonus.state_dict()))
 
 
 RULES: dict[str, Callable[[Case], None]] = {

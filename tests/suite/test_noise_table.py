@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from lpm.suite.two_arms import ArmCurves, run, summarise, table_rows
+from lpm.suite.noise_table import RewardCurves, run, summarise, table_rows
 
 
 def test_forward_error_keeps_paying_for_noise_and_lpm_does_not() -> None:
@@ -15,12 +15,12 @@ def test_forward_error_keeps_paying_for_noise_and_lpm_does_not() -> None:
 
 def test_summary_by_hand() -> None:
     curve = [0.0, -2.0, *[0.5] * 10]
-    row = summarise([ArmCurves("m", 0, curve, curve, 4.0), ArmCurves("m", 1, curve, [0.0] * 12, 6.0)])[0]
+    row = summarise([RewardCurves("m", 0, curve, curve, 4.0), RewardCurves("m", 1, curve, [0.0] * 12, 6.0)])[0]
     assert row.start == (-2.0, -1.0)
     assert row.final == (0.5, 0.25)
     assert row.unseen == 5.0
     assert table_rows([row])[0] == ("m", "-2", "0.5", "-1", "0.25", "5", "12.5 %")
-    silent = summarise([ArmCurves("none", 0, [0.0] * 10, [0.0] * 10, 0.0)])[0]
+    silent = summarise([RewardCurves("none", 0, [0.0] * 10, [0.0] * 10, 0.0)])[0]
     assert math.isnan(silent.share)
     assert table_rows([silent])[0][-1] == "–"
 

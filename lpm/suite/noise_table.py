@@ -1,4 +1,4 @@
-"""Two arms, one of them a TV: the bonus of a transition that can be learnt and of one that cannot.
+"""The bonus of one transition that can be learnt and of one that cannot.
 
 From one fixed state, action 0 always leads to the same observation and action 1 to Gaussian noise. Every step is an
 episode of its own, so the noisy transition is the same one for ever. Same budget and seeds for all methods.
@@ -19,7 +19,7 @@ from gymnasium.spaces import Box, Discrete
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.sweeps import Result, Tick
+from lpm.sweeps import Job, Result, Tick
 
 DIM, ENVS, STEPS = 8, 16, 16
 SIGMA = 0.5
@@ -27,8 +27,8 @@ NEGLIGIBLE = 1e-5  # of the reward for something new: a first reward that is no 
 
 
 @dataclass(frozen=True)
-class ArmCurves:
-    """Mean bonus per update on each arm, for one method and seed."""
+class RewardCurves:
+    """Mean bonus per update of each transition, for one method and seed."""
 
     method: str
     """The registered name."""
@@ -42,8 +42,8 @@ class ArmCurves:
     """The final bonus where action 0 leads to a successor that it never had before."""
 
 
-def run(method: str, seed: int, updates: int = 100, tick: Tick | None = None, **fields: Any) -> ArmCurves:
-    """Train a bonus on both arms and record its rewards before every update; `fields` are those of its config."""
+def run(method: str, seed: int, updates: int = 100, tick: Tick | None = None, **fields: Any) -> RewardCurves:
+    """Train a bonus on both transitions and record its rewards before every update; `fields` are its config's."""
     generator = torch.Generator().manual_seed(seed)
     spaces = Spaces(Box(-np.inf, np.inf, (DIM,)), Discrete(2))
     bonus = make(method, spaces, num_envs=ENVS, rollout_steps=STEPS, seed=seed, **fields)
@@ -51,29 +51,29 @@ def run(method: str, seed: int, updates: int = 100, tick: Tick | None = None, **
     learnt = torch.randn(DIM, generator=generator)
     curves: tuple[list[float], list[float]] = ([], [])
     for _ in range(updates):
-        block = _block(start, learnt, generator)
-        reward = bonus.step(block)
-        for arm, curve in enumerate(curves):
-            curve.append(reward[block.action == arm].mean().item())
+        action = torch.randint(2, (STEPS, ENVS), generator=generator)
+        noise = SIGMA * torch.randn(STEPS, ENVS, DIM, generator=generator)
+        reward = bonus.step(_transitions(start, action, torch.where(action.unsqueeze(2) == 0, learnt, noise)))
+        for kind, curve in enumerate(curves):
+            curve.append(reward[action == kind].mean().item())
         bonus.update()
         if tick is not None:
             tick(1)
     elsewhere = torch.randn(DIM, generator=generator)
     surprise = bonus.score(_transitions(start, torch.zeros(1, ENVS, dtype=torch.int64), elsewhere))
-    return ArmCurves(method, seed, *curves, unseen=surprise.mean().item())
+    return RewardCurves(method, seed, *curves, unseen=surprise.mean().item())
+
+
+def job(name: str, settings: dict[str, Any], path: Path) -> Job:
+    """One method and seed, with `method`, `seed`, `updates` and, if wanted, `fields` in its settings."""
+    return Job(name, path, {**settings, "unseen": True}, settings["updates"])
 
 
 def run_job(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
-    """One method and seed, for `run_jobs`."""
+    """Do a job."""
     fields = settings.get("fields", {})
     curves = run(settings["method"], settings["seed"], settings["updates"], tick, **fields)
     return {"curves": dataclasses.asdict(curves)}
-
-
-def _block(start: torch.Tensor, learnt: torch.Tensor, generator: torch.Generator) -> Transitions:
-    action = torch.randint(2, (STEPS, ENVS), generator=generator)
-    noise = SIGMA * torch.randn(STEPS, ENVS, DIM, generator=generator)
-    return _transitions(start, action, torch.where(action.unsqueeze(2) == 0, learnt, noise))
 
 
 def _transitions(start: torch.Tensor, action: torch.Tensor, successor: torch.Tensor) -> Transitions:
@@ -97,8 +97,8 @@ def first_reward(curve: Sequence[float]) -> float:
 def noise_share(final: float, starts: Iterable[float], unseen: float) -> float:
     """The final reward of noise as a share of the reward of something new; nan if the bonus is always 0.
 
-    Something new is the larger first reward of the two arms. A bonus that starts with next to nothing on both is
-    measured against its reward for an outcome that was never seen.
+    Something new is the larger first reward of the two transitions. A bonus that starts with next to nothing on both
+    is measured against its reward for an outcome that was never seen.
 
     >>> noise_share(0.5, (2.0, -1.0), 10.0), noise_share(0.5, (0.0, 1e-9), 10.0)
     (0.25, 0.05)
@@ -109,49 +109,46 @@ def noise_share(final: float, starts: Iterable[float], unseen: float) -> float:
 
 
 @dataclass(frozen=True)
-class ArmRow:
+class NoiseRow:
     """A line of the table: means over seeds."""
 
     method: str
     start: tuple[float, float]
-    """First non-zero bonus on the learnable and on the noise arm."""
+    """First non-zero bonus of the learnable and of the noisy transition."""
     final: tuple[float, float]
-    """Mean of the last ten updates on each."""
+    """Mean of the last ten updates of each."""
     unseen: float
     """The final reward of an outcome of action 0 that was never seen."""
     share: float
     """`noise_share`."""
 
 
-def summarise(curves: Iterable[ArmCurves]) -> list[ArmRow]:
+def summarise(curves: Iterable[RewardCurves]) -> list[NoiseRow]:
     """The table from per-seed curves."""
-    by_method: dict[str, list[ArmCurves]] = {}
+    by_method: dict[str, list[RewardCurves]] = {}
     for curve in curves:
         by_method.setdefault(curve.method, []).append(curve)
     rows = []
     for method, runs in sorted(by_method.items()):
         starts, finals = [], []
-        for arm in ("learnable", "noise"):
-            values = [getattr(run, arm) for run in runs]
+        for kind in ("learnable", "noise"):
+            values = [getattr(run, kind) for run in runs]
             starts.append(float(np.mean([first_reward(curve) for curve in values])))
             finals.append(float(np.mean([curve[-10:] for curve in values])))
         unseen = float(np.mean([run.unseen for run in runs]))
         share = noise_share(finals[1], starts, unseen)
-        rows.append(ArmRow(method, (starts[0], starts[1]), (finals[0], finals[1]), unseen, share))
+        rows.append(NoiseRow(method, (starts[0], starts[1]), (finals[0], finals[1]), unseen, share))
     return rows
 
 
 HEADER = ("bonus", "learnable: start", "final", "noise: start", "final", "never seen", "noise / news")
 
 
-def table_rows(rows: Iterable[ArmRow]) -> list[tuple[str, ...]]:
+def table_rows(rows: Iterable[NoiseRow]) -> list[tuple[str, ...]]:
     """The table as text, in the columns of `HEADER`."""
-    return [
-        (
-            row.method,
-            *(f"{value:.4g}" for arm in zip(row.start, row.final, strict=True) for value in arm),
-            f"{row.unseen:.4g}",
-            "–" if row.share != row.share else f"{100 * row.share:.1f} %",
-        )
-        for row in rows
-    ]
+    table = []
+    for row in rows:
+        numbers = (*(value for both in zip(row.start, row.final, strict=True) for value in both), row.unseen)
+        share = "–" if row.share != row.share else f"{100 * row.share:.1f} %"
+        table.append((row.method, *(f"{value:.4g}" for value in numbers), share))
+    return table

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiDiscrete, Text, Tuple
 
-from lpm.envs.outside import make_readable, reading_note, wrappers_for
+from lpm.envs.third_party import make_readable, reading_note, wrappers_for
 
 PICTURE = Box(0, 255, (7, 7, 3), np.uint8)
 GRID = Dict({"image": PICTURE, "direction": Discrete(4), "mission": Text(10)})
