@@ -24,7 +24,7 @@ FEATURES = {
     "random-anew": Method("random, begun anew after 1,024 steps", TRAINED, {"teacher": "none"}),
     "forward": Method("trained to predict the next frame", TRAINED, {"teacher": "forward_error"}),
     "inverse": Method("trained by inverse dynamics (IDF)", TRAINED, {"teacher": "idf"}),
-    "distance": Method("trained by temporal distances (EDT)", TRAINED, {"teacher": "etd"}),
+    "distance": Method("trained by temporal distances (ETD)", TRAINED, {"teacher": "etd"}),
 }
 METHODS = {**FEATURES, **{name: ADDED[name] for name in ("none", "random", "oracle")}}
 DESK, SMOKE = maze.EXPERIMENT.sizes["desk"], maze.EXPERIMENT.sizes["smoke"]

@@ -13,7 +13,7 @@ PAPER: dict[str, Method] = {
     "ensemble": Method("Ensemble", "ensemble"),
     "rnd": Method("RND", "rnd"),
     "ama": Method("AMA", "ama"),
-    "etd": Method("EDT (ETD)", "etd"),
+    "etd": Method("ETD", "etd"),
     "eme": Method("EME", "eme"),
     "idf": Method("IDF", "idf"),
     "icm": Method("ICM", "icm"),

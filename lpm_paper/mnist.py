@@ -46,7 +46,7 @@ METHODS: dict[str, Method] = {
     "lpm-anchored": Method("LPM, anchored g", "lpm_anchored", _ANCHORED),
     "ama": Method("AMA, lr 1e-4", "ama", {"variant": "mnist"}),
     "ama-1e-3": Method("AMA, lr 1e-3", "ama", {"variant": "mnist", "lr": 1e-3}),
-    "etd": Method("ETD (EDT)", "etd", {"epochs": 1, "lr": 1e-3, "batch_size": BATCH}),
+    "etd": Method("ETD", "etd", {"epochs": 1, "lr": 1e-3, "batch_size": BATCH}),
     "forward_error": Method("Forward error", "forward_error", {"variant": "mnist"}),
 }
 

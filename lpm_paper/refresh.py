@@ -23,6 +23,8 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from lpm.commands.bonuses import fields_of
+from lpm.core.registry import lookup
 from lpm.report.analysis import Analysis
 from lpm.report.export import drawings, markdown_scores
 from lpm.report.families import RECOMMENDED, REFERENCES, looks
@@ -152,11 +154,21 @@ def bonus_table(analyses: Analyses, bonus: str) -> str:
             rows.append([title, ", ".join(said)])
     share = noise[bonus].share
     left = NOT_RUN if math.isnan(share) else f"{round(100 * share, 1) or 0.0:.1f} %".replace("-", "−")
-    rows.append(["[Two arms](../noise_table.md): bonus left on noise after learning", left])
+    rows.append(["[Noise table](../noise_table.md): bonus left on noise after learning", left])
     rows += [
         ["Time of training in the suite, as a multiple of no bonus", f"{card['cost']:.1f}"] for card in own.values()
     ]
     return markdown_table(("measured", "result"), rows)
+
+
+def settings(analyses: Analyses, *bonuses: str) -> str:
+    """NAME…: the fields of bonuses, with their defaults and meanings."""
+    tables = []
+    for bonus in bonuses:
+        rows = [(f"`{name}`", f"`{default}`", meaning) for name, default, meaning in fields_of(lookup(bonus))]
+        above = f"`{bonus}`:\n\n" if len(bonuses) > 1 else ""
+        tables.append(above + (markdown_table(("field", "default", "meaning"), rows) if rows else "None.\n"))
+    return "\n".join(tables)
 
 
 SCORES = (
@@ -185,7 +197,7 @@ def kills_table(analyses: Analyses, report: str) -> str:
     found = read_json(ROOT / report)
     rows = [[fault, str(n["kills"]), str(n["identical"])] for fault, n in found["faults"].items()]
     rows.append(["**all**", f"**{found['kills']}**", f"**{found['identical']}**"])
-    whole = f"{found['victims']} victims of {found['cases']} kinds, {_machine(found)}"
+    whole = f"{found['victims']} runs killed in {found['cases']} ways, {_machine(found)}"
     return f"{markdown_table(('killed', 'times', 'identical in the end'), rows)}\n\n{whole}"
 
 
@@ -266,6 +278,7 @@ MARKERS: Mapping[str, Callable[..., str]] = {
     "headline": headline,
     "verdicts": verdicts,
     "bonus": bonus_table,
+    "settings": settings,
     "suite": suite,
     "sb3": sb3,
     "kills": kills_table,
@@ -289,7 +302,7 @@ def refreshed(text: str, analyses: Analyses, page: str = "page") -> str:
         opening = match[0][: match[0].index("-->") + 3]
         try:
             made = MARKERS[kind](analyses, *words)
-        except SystemExit as problem:
+        except (SystemExit, ValueError) as problem:
             raise SystemExit(f"{page}: <!-- {match[1]} {match[2]} -->: {problem}") from None
         # Markdown: a table that follows a comment without an empty line is part of the comment
         inside = INLINE.match(f"{kind} {match[2]}")

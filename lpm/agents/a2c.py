@@ -58,7 +58,6 @@ class A2C(Agent):
     config: A2CConfig
 
     def make_optimizer(self) -> torch.optim.Optimizer:
-        """RMSprop."""
         c = self.config
         return torch.optim.RMSprop(self.trained, lr=c.learning_rate, alpha=c.rms_alpha, eps=c.rms_eps, foreach=True)
 

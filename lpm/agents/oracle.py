@@ -41,9 +41,7 @@ class CellCounts:
         return reward
 
     def state_dict(self) -> dict[str, Any]:
-        """Counts, and where each environment is."""
         return {"entered": self._entered.copy(), "last": self._last.copy()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` saved."""
         self._entered[...], self._last[...] = state["entered"], state["last"]

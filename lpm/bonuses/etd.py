@@ -64,7 +64,7 @@ class ETDConfig(FitConfig):
 class ETD(MemoryBonus, Learner):
     """Episodic temporal distance: how far the new state is from every state of the present episode."""
 
-    label = "EDT (ETD)"
+    label = "ETD"
     family = "novelty"
     use = "Novelty within an episode, by temporal distance."
     Config = ETDConfig

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bonuses:
-    """List the bonuses, the one to start with first: what each pays for, its reference and its variants. Those that
+    """List the bonuses, the one to start with first: what each rewards, its reference and its variants. Those that
     are named are shown with their fields."""
 
     names: tyro.conf.Positional[tuple[str, ...]] = ()
@@ -33,7 +33,7 @@ class Bonuses:
     fields: bool | None = None
     """Show the fields that `lpm.make` accepts, with defaults and meanings; if not given, only of named bonuses."""
     noise_table: bool = False
-    """Instead, train each on one learnable and one noisy transition and show what it still pays for the noise."""
+    """Instead, train each on one learnable and one noisy transition and show what it still gives for the noise."""
     seeds: int = 3
     """Seeds of the noise table."""
     updates: int = 200
@@ -83,14 +83,23 @@ def run(args: Sequence[str]) -> int:
 
 def _fields(entry: Entry) -> list[Text | Padding]:
     """Each field with its default, and what it means below."""
-    meanings = field_docs(entry.bonus.Config)
-    lines: list[Text | Padding] = [Text("fields:" if dataclasses.fields(entry.bonus.Config) else "no fields")]
+    found = fields_of(entry)
+    lines: list[Text | Padding] = [Text("fields:" if found else "no fields")]
+    for name, default, meaning in found:
+        lines.append(Padding(Text(f"{name}={default}"), (0, 0, 0, 4)))
+        if meaning:
+            lines.append(Padding(Text(meaning, style="dim"), (0, 0, 0, 8)))
+    return lines
+
+
+def fields_of(entry: Entry) -> list[tuple[str, str, str]]:
+    """Name, default and meaning of each field of a bonus."""
+    meanings, found = field_docs(entry.bonus.Config), []
     for item in dataclasses.fields(entry.bonus.Config):
         default = item.default if item.default_factory is dataclasses.MISSING else item.default_factory()
-        lines.append(Padding(Text(f"{item.name}={entry.defaults.get(item.name, default)!r}"), (0, 0, 0, 4)))
-        if item.name in meanings:
-            lines.append(Padding(Text(" ".join(meanings[item.name].split()), style="dim"), (0, 0, 0, 8)))
-    return lines
+        meaning = " ".join(meanings.get(item.name, "").split())
+        found.append((item.name, repr(entry.defaults.get(item.name, default)), meaning))
+    return found
 
 
 def field_docs(config: type) -> dict[str, str]:

@@ -178,7 +178,6 @@ class IntrinsicReward(nn.Module):
         optimizer.step()
 
     def optimizer(self, name: str) -> torch.optim.Optimizer:
-        """The named optimiser."""
         return self._optimizers[name]
 
     # ---- state --------------------------------------------------------------------------------------------
@@ -191,7 +190,6 @@ class IntrinsicReward(nn.Module):
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Restore optimisers and generator."""
         for name, optimizer in self._optimizers.items():
             # load_state_dict keeps references to the tensors it is given; a copy keeps the two bonuses apart
             optimizer.load_state_dict(copy.deepcopy(state["optimizers"][name]))
@@ -306,7 +304,6 @@ class IntrinsicReward(nn.Module):
     # ---- checks -------------------------------------------------------------------------------------------
     @property
     def device(self) -> torch.device:
-        """Where the bonus lives."""
         tensor = next(itertools.chain(self.parameters(), self.buffers()), None)
         return torch.device("cpu") if tensor is None else tensor.device
 

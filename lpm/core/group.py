@@ -46,7 +46,6 @@ class RowIndex:
         return RowIndex(self.group, number.flatten(), self.total * times)
 
     def join(self, rows: Tensor) -> Tensor:
-        """The rows (B, ...) of all processes, in their order."""
         return self.group.all_gather_rows(rows)[self.group.all_gather_rows(self.index).argsort()]
 
 

@@ -109,7 +109,6 @@ class Transitions:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(T, N)."""
         return self.valid.shape[0], self.valid.shape[1]
 
     @property
@@ -119,7 +118,6 @@ class Transitions:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors live."""
         return self.valid.device
 
     def __getitem__(self, time: slice) -> Transitions:

@@ -223,7 +223,6 @@ class AtariNativeVector(VectorEnv[Array, Array, Array]):
         return tuple(np.repeat(stack[-1][..., None], 3, axis=-1) for stack in self._last)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Stop the emulators' threads."""
         self._env.close()
 
 

@@ -269,6 +269,5 @@ class AtariRamVector(BatchedEnv):
         return np.repeat(self._stacks[row, -1][..., None], 3, axis=-1)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Stop the threads."""
         if self._pool is not None:
             self._pool.shutdown()

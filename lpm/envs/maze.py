@@ -151,7 +151,6 @@ class NMazeVector(BatchedEnv):
 
     @property
     def threads(self) -> int:
-        """Threads that draw."""
         return self._renderer.threads
 
     def _reset_rows(self, rows: Mask) -> None:
@@ -237,7 +236,6 @@ class NMazeVector(BatchedEnv):
         return np.concatenate([frame, draw_map(self._pose[row], len(frame), self._noise_wall)], axis=1)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End the drawing threads."""
         self._renderer.close()
 
 

@@ -304,7 +304,6 @@ class MazeRenderer:
             future.result()
 
     def close(self) -> None:
-        """End the threads."""
         if self._pool is not None and self._pool[0] == os.getpid():
             self._pool[1].shutdown()
         self._pool = None

@@ -167,7 +167,6 @@ class MountainCarVector(BatchedEnv):
 
     @property
     def points(self) -> NDArray[np.float64]:
-        """The three places that pay."""
         return self._points.copy()
 
     def _seeded(self, seed: int) -> None:

@@ -22,7 +22,6 @@ class MultiRoomNoisyTV(MultiRoomEnv):
         self.place_obj(self._ball, self.rooms[0].top, self.rooms[0].size)
 
     def reset(self, **options: Any) -> Any:
-        """A new episode."""
         observation, info = super().reset(**options)
         return observation, {**info, "noise": False}
 

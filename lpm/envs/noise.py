@@ -165,7 +165,6 @@ class NoisyEnv(gym.Wrapper[Array, Any, Array, Any]):
         self._true: tuple[Array, dict[str, Any]] | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
-        """Begin a new episode."""
         observation, info = self.env.reset(seed=seed, options=options)
         if seed is not None or self._true is None:
             self._noise.seed(0, self.unwrapped.np_random_seed or 0)
@@ -210,7 +209,6 @@ class NoisyEnv(gym.Wrapper[Array, Any, Array, Any]):
         return {**state, "noise_rng": self._noise.rng.state.copy(), "observation": np.array(observation)}
 
     def set_state(self, state: State) -> None:
-        """Put back what `get_state` gave."""
         self.env.get_wrapper_attr("set_state")(_beneath(state, "env."))
         self._noise.rng.state[...] = state["noise_rng"]
         saved = {key: np.array(value) for key, value in _beneath(state, "info.").items()}

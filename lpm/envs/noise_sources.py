@@ -119,7 +119,6 @@ class Uniform:
         self.count = int(np.prod(shape))
 
     def draw(self, rng: RowRandom, rows: NDArray[np.int64]) -> Array:
-        """Independent numbers for each row."""
         if self.dtype == np.uint8 and (self.low, self.high) == (0, 255):
             return rng.bytes(rows, self.count).reshape(len(rows), *self.shape)
         unit = rng.uniform(rows, self.count).reshape(len(rows), *self.shape)
@@ -136,7 +135,6 @@ class Gaussian:
         self.count = int(np.prod(shape))
 
     def draw(self, rng: RowRandom, rows: NDArray[np.int64]) -> Array:
-        """Independent numbers for each row."""
         unit = rng.uniform(rows, 2 * self.count)
         radius = np.sqrt(-2.0 * np.log1p(-unit[:, : self.count]))
         normal = radius * np.cos(2.0 * np.pi * unit[:, self.count :])
@@ -190,7 +188,6 @@ class ImageSource:
         return np.broadcast_to(frames, (len(indices), *self.shape))
 
     def draw(self, rng: RowRandom, rows: NDArray[np.int64]) -> Array:
-        """One random image for each row."""
         return self.frames(rng.integers(rows, len(self.images)))
 
 

@@ -266,14 +266,12 @@ class SingleEnv(gym.Env[Array, Any]):
         self.num_cells = batch.num_cells
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
-        """Begin a new episode."""
         super().reset(seed=seed)
         observation, info = self.batch.reset(seed=seed)
         self._np_random = self.batch.rngs[0]
         return observation[0], self._row_info(info)
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        """Advance by one step."""
         if not self.action_space.contains(action):
             raise invalid_action(action, self.action_space)
         # Gymnasium leaves a step after the end of an episode undefined; its own environments carry on.
@@ -283,19 +281,15 @@ class SingleEnv(gym.Env[Array, Any]):
         return observation[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), self._row_info(info)
 
     def render(self) -> Any:
-        """An RGB picture of the environment."""
         return self.batch._render_row(0)
 
     def close(self) -> None:
-        """End what the batch has started."""
         self.batch.close()
 
     def get_state(self) -> State:
-        """Everything the future depends on, as a flat dict of copied arrays."""
         return self.batch.get_state()
 
     def set_state(self, state: State) -> None:
-        """Put back what `get_state` gave."""
         self.batch.set_state(state)
 
     @staticmethod

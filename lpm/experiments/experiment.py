@@ -163,7 +163,7 @@ class Experiment:
             more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
             return "; ".join(names[:MOST_NAMED]) + more  # labels have commas
 
-        parts = [f"Part of the {scale} scale: {sum(done.values()):,} of {seeds * len(done):,} runs."]
+        parts = [f"Not complete: {sum(done.values()):,} of {seeds * len(done):,} runs at scale {scale}."]
         if absent:
             parts.append(f"No runs of {listed([self.methods[m].label for m in absent])}.")
         if empty:

@@ -64,7 +64,6 @@ class RingBuffer(nn.Module):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of preallocated storage."""
         return sum(self[name].nbytes for name in self.fields)
 
     @torch.no_grad()

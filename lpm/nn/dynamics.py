@@ -76,17 +76,14 @@ class DynamicsModel(nn.Module):
         return mean_square(torch.sigmoid(shown) if self.decoder.squash else shown, target)
 
     def loss(self, x: Tensor, action: Tensor, target: Tensor) -> Tensor:
-        """Mean of `errors`."""
         if self.encoder is None:
             return self.errors(x, action, target).mean()
         return pixel_error(*self.decoder.beside(self._hidden(x, action), target), squash=self.decoder.squash)
 
     def layers(self) -> list[Layer] | None:
-        """The layers, if this is an MLP whose `loss` is its mean squared error on a `problem`."""
         return linear_layers(self.body) if self.encoder is None else None
 
     def problem(self, x: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs and targets of that MLP, (B, inputs) and (B, outputs)."""
         return torch.cat([x, action], dim=1), target - x if self.delta else target
 
 
@@ -224,9 +221,7 @@ class ErrorModel(nn.Module):
         return (difference / self.scale).square().mean()
 
     def layers(self) -> list[Layer] | None:
-        """The layers, if this is an MLP whose `loss` is its mean squared error on a `problem`."""
         return linear_layers(self.body) if self.encoder is None and not self._shared else None
 
     def problem(self, x: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs and targets of that MLP, (B, inputs) and (B, outputs)."""
         return torch.cat([x, action], dim=1), ((target - self.mean) / self.scale).unsqueeze(1)

@@ -76,7 +76,6 @@ class RandomTargetModel(nn.Module):
         return self.gap(target).square().mean(1)
 
     def loss(self, x: Tensor, action: Tensor, target: Tensor) -> Tensor:
-        """Mean of `errors`."""
         return self.errors(x, action, target).mean()
 
     def distillation(self, experience: Experience) -> Loss:
@@ -93,7 +92,6 @@ class RandomTargetModel(nn.Module):
 
     @torch.no_grad()
     def problem(self, x: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs and targets of the predictor."""
         return target, self.truth(target)
 
 
@@ -117,10 +115,8 @@ class RandomTargetErrorModel(nn.Module):
         return difference.square().mean()
 
     def layers(self) -> list[Layer] | None:
-        """The layers, if this is an MLP whose `loss` is its mean squared error on a `problem`."""
         return linear_layers(self.body)
 
     @torch.no_grad()
     def problem(self, x: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs and targets of that MLP, (B, inputs) and (B, outputs)."""
         return torch.cat([self._model[0].target(x), action], dim=1), target.unsqueeze(1)

@@ -114,7 +114,6 @@ class RunningMoments(Statistics):
 
     @torch.no_grad()
     def observe(self, rows: Tensor, order: RowIndex | None = None) -> None:
-        """Accumulate a batch (B, *shape); of several processes each its own, inside `summed`."""
         rows = rows.double()
         self.add(rows.shape[0], rows.sum(0), rows.square().sum(0))
 
@@ -126,12 +125,10 @@ class RunningMoments(Statistics):
         self.squares += squares
 
     def counters(self) -> list[Tensor]:
-        """What is a sum over rows, and so over processes."""
         return [self.total, self.sums, self.squares]
 
     @torch.no_grad()
     def commit(self) -> None:
-        """Make everything observed so far the active statistics."""
         if self.total == 0:
             return
         mean = self.sums / self.total
@@ -148,7 +145,6 @@ class RunningMoments(Statistics):
         self.commits += 1
 
     def normalise(self, rows: Tensor, clip: float | None = None) -> Tensor:
-        """Standardise with the active statistics."""
         clip = OVERFLOW_CLIP if clip is None else clip
         return (rows - self.mean).div_(self.std).clamp_(-clip, clip)
 
@@ -175,7 +171,6 @@ class HashedSample(nn.Module):
 
     @property
     def rows(self) -> Tensor:
-        """The sample."""
         return self.sample[: int(self.kept)]
 
     @torch.no_grad()
@@ -247,7 +242,6 @@ class RobustScale(HashedSample, Statistics):
         self.commits += 1
 
     def normalise(self, rows: Tensor, clip: float | None = None) -> Tensor:
-        """Scale with the active statistics, and squash."""
         scaled = ((rows - self.mean) / self.std).clamp_(-self.LARGEST, self.LARGEST).asinh_()
         return scaled if clip is None else scaled.clamp_(-clip, clip)
 
@@ -278,7 +272,6 @@ class RangeWatch(nn.Module):
 
     @contextmanager
     def summed(self, order: RowIndex | None) -> Iterator[None]:
-        """What is counted inside is summed over the processes at the end, if there are several."""
         with summed(order, [self.outside, self.watched]), self._statistics[0].summed(order):
             yield
 

@@ -101,7 +101,6 @@ class RunConfig:
 
     @property
     def learner(self) -> AgentConfig:
-        """The settings of the learner."""
         assert self.agent is not None
         return self.agent
 
@@ -128,12 +127,10 @@ class RunConfig:
         }
 
     def to_toml(self) -> str:
-        """The text of `config.toml`."""
         return to_toml(self.to_dict())
 
     @classmethod
     def from_toml(cls, text: str, *, imports: bool = True) -> RunConfig:
-        """Undo `to_toml`."""
         return cls.from_dict(tomllib.loads(text), imports=imports)
 
     @classmethod

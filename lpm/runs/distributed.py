@@ -67,28 +67,20 @@ def joined(timeout: float = TIMEOUT_SECONDS) -> Iterator[ProcessGroup]:
 
 def check_versions(group: ProcessGroup) -> None:
     """Refuse to train with different versions of anything: the processes would compute different numbers."""
-    found = group.all_gather_objects((this_machine(), run_versions()))
-    names = sorted({name for _, versions in found for name in versions})
-    for name in names:
-        have = [versions.get(name, "none") for _, versions in found]
-        if len(set(have)) > 1:
-            other = next(i for i, version in enumerate(have) if version != have[0])
-            raise ValueError(
-                f"versions differ between processes: {name} is {have[0]} in process 0 on {found[0][0]}, {have[other]} "
-                f"in process {other} on {found[other][0]}; install the same everywhere"
-            )
+    expect_same(group, {f"the version of {name}": version for name, version in run_versions().items()})
 
 
 def expect_same(group: ProcessGroup, told: Mapping[str, Any]) -> None:
-    """Refuse processes that were told different things, naming the first difference."""
-    everyone = group.all_gather_objects(dict(told))
+    """Refuse processes that differ in what they were told or have installed, naming the first difference."""
+    everyone = group.all_gather_objects({**told, "host": this_machine()})
+    hosts = [table.pop("host") for table in everyone]
     for rank, other in enumerate(everyone):
         for name in {**everyone[0], **other}:
             first, here = (repr(table[name]) if name in table else "none" for table in (everyone[0], other))
             if first != here:
                 raise ValueError(
-                    f"the processes were told different things: {name} is {first} in process 0, {here} in process "
-                    f"{rank}; start all of them with the same settings"
+                    f"the processes differ: {name} is {first} in process 0 on {hosts[0]}, {here} in process {rank} on "
+                    f"{hosts[rank]}; start all of them with the same settings and packages"
                 )
 
 
@@ -130,13 +122,9 @@ def _wait_for(store: Any, ranks: Sequence[int], size: int, limit: timedelta) -> 
         if not missing:
             return  # the last one came just now
         raise WorkerLost(
-            f"of {size} processes {_listed(missing)} never answered within {limit.total_seconds():g} s: is every "
-            "machine started, with the same --nnodes and --rdzv-endpoint?"
+            f"of {size} processes number {', '.join(map(str, missing))} never answered within "
+            f"{limit.total_seconds():g} s: is every machine started, with the same --nnodes and --rdzv-endpoint?"
         ) from error
-
-
-def _listed(ranks: list[int]) -> str:
-    return f"number {ranks[0]}" if len(ranks) == 1 else f"numbers {', '.join(map(str, ranks))}"
 
 
 def _reason(store: Any) -> str | None:

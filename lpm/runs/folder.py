@@ -54,7 +54,6 @@ class RunFolder:
         return exclusive(self.path / ".run.lock", "run", WAIT_SECONDS)
 
     def write_config(self, config: RunConfig) -> None:
-        """Write the config."""
         write_atomic(self.config_file, config.to_toml().encode())
 
     @classmethod
@@ -111,7 +110,6 @@ class RunFolder:
         write_atomic(self.machine_file, _json([*earlier, {**machine(), "steps": self.config.steps}]))
 
     def write_result(self, result: dict[str, Any]) -> None:
-        """How the run ended."""
         write_atomic(self.result_file, _json(result))
 
     def save_models(self, name: str, models: dict[str, Any]) -> Path:

@@ -49,7 +49,6 @@ class MetricsFile:
         return self._stream.tell()
 
     def close(self) -> None:
-        """Close the file."""
         with suppress(OSError):  # a line that could not be written was reported when it was appended
             self._stream.close()
 
@@ -86,7 +85,6 @@ class Averages:
         self._latest: dict[str, float] = {}
 
     def add(self, metrics: Mapping[str, float]) -> None:
-        """Take in one cycle."""
         for name, value in metrics.items():
             if name.startswith(_AVERAGED):
                 self._sums[name] = self._sums.get(name, 0.0) + value
@@ -104,7 +102,6 @@ class Averages:
         return {"sums": dict(self._sums), "counts": dict(self._counts), "latest": dict(self._latest)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` saved."""
         tables = [numbers(state[key], key) for key in ("sums", "counts", "latest")]
         if set(tables[0]) != set(tables[1]) or not all(type(n) is int and n > 0 for n in tables[1].values()):
             raise ValueError(f"averages: expected a count above 0 for every sum, got {tables[1]}")

@@ -92,7 +92,7 @@ def check_noise(effort: Effort) -> list[CheckResult]:
 
 def check_transient() -> list[CheckResult]:
     """The reward while f learns the mean of a noisy transition: log((b^2 + sigma^2)/sigma^2) only for large D."""
-    section = Section("Transient pay on noise")
+    section = Section("Reward while noise is learnt")
     simple = float(np.log(2.0))
     checks = [
         section.equal(

@@ -123,12 +123,12 @@ def test_methods_without_runs_go_by_their_labels(tmp_path: Path):
     analysis = analysed(tmp_path)
     assert list(analysis.methods) == ["lpm"]
     why = {(r.claim.better, r.claim.worse): r.why for r in analysis.claims}
-    assert why["lpm", "etd"] == "no runs of EDT (ETD)"
-    assert why["icm", "etd"] == "no runs of ICM and EDT (ETD)"
+    assert why["lpm", "etd"] == "no runs of ETD"
+    assert why["icm", "etd"] == "no runs of ICM and ETD"
     judged = {(j.claim.better, j.claim.worse): j.result.why for j in judge([analysis]) if j.experiment == "lava"}
     assert judged == why
     (unseen,) = (j for j in judge([]) if (j.experiment, j.claim) == ("lava", analysis.claims[3].claim))
-    assert unseen.result.why == "no runs of LPM and EDT (ETD)"
+    assert unseen.result.why == "no runs of LPM and ETD"
 
 
 def test_what_the_papers_budget_costs_follows_from_the_speed():
@@ -136,7 +136,7 @@ def test_what_the_papers_budget_costs_follows_from_the_speed():
     rows = cost_table([analyse(maze("desk"))]).splitlines()
     (row,) = (row for row in rows if row.startswith("| maze |"))
     assert "| 50,000 | 100 | 167 to 167 | 3.3 hours |" in row
-    assert "without AMA, Ensemble, EDT (ETD): not measured" in row
+    assert "without AMA, Ensemble, ETD: not measured" in row
 
 
 def test_one_scale_of_an_experiment_is_ranked():
@@ -214,7 +214,7 @@ def test_a_table_of_an_unfinished_sweep_says_so(tmp_path: Path):
     analysis = analysed(tmp_path)
     said = analysis.evidence.unfinished
     methods = load_experiment("lava").default_methods("desk")
-    assert said.startswith(f"Part of the desk scale: 7 of {5 * len(methods)} runs. No runs of LGN; ")
+    assert said.startswith(f"Not complete: 7 of {5 * len(methods)} runs at scale desk. No runs of LGN; ")
     assert said.endswith("Fewer than 5 seeds: LPM in 9 × 9, one crossing (2).")
     assert said in markdown_scores(analysis, "success")
     assert "7 of" in (tmp_path / "index.html").read_text()

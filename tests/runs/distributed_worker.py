@@ -27,8 +27,8 @@ from lpm.runs.distributed import joined
 
 SMALL = PPOConfig(num_envs=4, rollout_steps=32, epochs=2, network=NetworkConfig(hidden=(16, 16)))
 LPM = {"dynamics_steps": 4, "error_steps": 4, "batch_size": 64, "error_batch_size": 32, "buffer_size": 300}
-UPDATES = {"lpm": 10, "lgn": 10}
-FEWER = 5
+UPDATES = {"lpm": 6, "lgn": 6}
+FEWER = 4
 
 
 def config(env_id: str, bonus: str, agent: Any = SMALL, **fields: Any) -> RunConfig:
@@ -148,9 +148,9 @@ def failing(folder: Path) -> None:
 
 def silent(folder: Path) -> None:
     """The second process never answers."""
-    with joined(8) as group:
+    with joined(4) as group:
         if group.rank == 1:
-            time.sleep(12)
+            time.sleep(7)
             os._exit(0)
         try:
             group.any(True)
