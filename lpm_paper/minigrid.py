@@ -109,7 +109,7 @@ def published_table() -> str:
 
 def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
     """Success and return over the last 100 episodes, when the task was solved, and the share of steps with noise."""
-    steps, successes = known(curves, "success") if "success" in curves else ([], [])
+    steps, successes = known(curves, "success")
     solved = [step for step, value in zip(steps, successes, strict=True) if value >= SOLVED]
     first = {"steps_90": solved[0]} if solved else {}
     return {**last(curves, "success"), **last(curves, "return"), **first, **average(curves, "noise_share")}

@@ -434,7 +434,7 @@ def test_a_quiet_start_spoils_nothing(jitter: float) -> None:
     for seed in range(6):
         expected = usual.step(_line_from_a_corner(128, 8, seed)).mean()
         usual.update()
-    assert means[-1] > 0.05 * expected
+    assert means[-1] > 0.5 * expected
 
 
 def test_the_bonus_comes_back_when_the_dynamics_change() -> None:

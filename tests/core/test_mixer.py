@@ -231,3 +231,17 @@ def test_schedules(schedule: Any, middle: float) -> None:
     values = [scheduled(schedule, 4.0, 1.0, p) for p in (0.0, 0.5, 1.0, 2.0)]
     end = 4.0 if schedule == "constant" else 1.0
     assert values == pytest.approx([4.0, middle, end, end])
+
+
+def test_a_clipped_task_is_measured_as_it_is_clipped() -> None:
+    rewards = np.random.default_rng(0).choice([-1.0, 0.0, 1.0], (256, 1))
+    scales = []
+    for factor in (1.0, 1000.0):
+        mixer = RewardMixer(MixerConfig(clip_task=1.0), 1)
+        mixer.mix(factor * rewards, np.zeros((256, 1), np.float32), np.ones((256, 1), np.bool_))
+        scales.append(mixer.task_scale.value)
+    assert scales[0] == scales[1] > 0
+
+
+def test_where_nothing_varies_the_bonus_has_no_share() -> None:
+    assert RewardMixer(MixerConfig(), 1).share == 0.0
