@@ -22,7 +22,7 @@ Scorecard = dict[str, Any]
 def make_scorecard(name: str, method: Method, scale: str, own: Runs, random: Runs, oracle: Runs) -> Scorecard:
     """Axes, total and the numbers behind them, in the environments that all three were run in."""
     both = {cell: metrics for cell, metrics in own.cells.items() if cell in random.cells and cell in oracle.cells}
-    own = Runs(own.seeds, both, own.noise_rewards)
+    own, entry = Runs(own.seeds, both, own.noise_rewards), lookup(method.bonus)
     scores, counting = score(own, random, oracle, scale), counted(random, oracle, scale)
 
     def estimate(key: Key) -> dict[str, float | None]:
@@ -36,10 +36,10 @@ def make_scorecard(name: str, method: Method, scale: str, own: Runs, random: Run
         "suite": VERSION,
         "scale": scale,
         "name": name,
-        "label": method.label,
+        "label": entry.label if method.label == entry.name else method.label,
         "bonus": method.bonus,
         "fields": dict(method.fields),
-        "family": lookup(method.bonus).bonus.family,
+        "family": entry.bonus.family,
         "policy": method.policy,
         "seeds": list(own.seeds),
         "reference_seeds": list(oracle.seeds),
