@@ -90,7 +90,7 @@ class LGNConfig:
     units: bool = True
     """Whether distances are measured in steps (slow features then count more than fast ones), or in features."""
     features: int = 64
-    """Width of φ: of the random encoder of images; wider vectors are projected to it."""
+    """Most numbers of φ: wider vectors are projected to it."""
     fourier: int = 64
     """Random Fourier features of a vector that f and g see besides it. Images: none, linear models do."""
     horizon: float = 10_000.0
