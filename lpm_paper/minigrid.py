@@ -30,12 +30,12 @@ METHODS: dict[str, Method] = {
     **{name: ALL[name] for name in ("rnd", "lpm", "lpm-slow", "none")},
 }
 TASKS: dict[str, tuple[str, int]] = {
-    "doorkey-8x8": ("MiniGrid-DoorKey-8x8-v0", 150_000),
+    "doorkey-8x8": ("MiniGrid-DoorKey-8x8-v0", 100_000),
     "doorkey-16x16": ("MiniGrid-DoorKey-16x16-v0", 500_000),
-    "multiroom-n4-s5": ("MiniGrid-MultiRoom-N4-S5-v0", 150_000),
-    "multiroom-n4-s5-v1": ("MiniGrid-MultiRoom-N4-S5-v1", 150_000),
-    "multiroom-n6": ("MiniGrid-MultiRoom-N6-v0", 350_000),
-    "keycorridor-s3r3": ("MiniGrid-KeyCorridorS3R3-v0", 350_000),
+    "multiroom-n4-s5": ("MiniGrid-MultiRoom-N4-S5-v0", 100_000),
+    "multiroom-n4-s5-v1": ("MiniGrid-MultiRoom-N4-S5-v1", 100_000),
+    "multiroom-n6": ("MiniGrid-MultiRoom-N6-v0", 300_000),
+    "keycorridor-s3r3": ("MiniGrid-KeyCorridorS3R3-v0", 300_000),
     "keycorridor-s4r3": ("MiniGrid-KeyCorridorS4R3-v0", 500_000),
     "obstructedmaze-2dlh": ("MiniGrid-ObstructedMaze-2Dlh-v0", 500_000),
     "lockedroom": ("MiniGrid-LockedRoom-v0", 500_000),

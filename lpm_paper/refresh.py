@@ -262,6 +262,25 @@ def defaults_table(analyses: Analyses, measure: str, *methods: str) -> str:
     return markdown_table(("task", *(f"`{method}`" for method in methods)), rows)
 
 
+def peers_table(analyses: Analyses, folder: str) -> str:
+    """FOLDER: runs of examples/sb3_minigrid.py and benchmarks/rlexplore.py, a row a task and bonus."""
+    found: dict[tuple[str, str], list[Any]] = {}
+    for path in sorted((ROOT / "results" / folder).glob("*.json")):
+        run = read_json(path)
+        settings = run["settings"]
+        bonus = settings["bonus"] + (", observations standardised" if settings["norm_obs"] else "")
+        found.setdefault((settings["env_id"].removeprefix("MiniGrid-"), bonus), []).append(run)
+    rows = []
+    for (task, bonus), runs in found.items():
+        solved = [run for run in runs if run["steps_90"] is not None]
+        when = (fmean(run[key] for run in solved) if solved else None for key in ("steps_90", "cpu_seconds_90"))
+        steps, seconds = ("never" if mean is None else rounded_mean(mean) for mean in when)
+        success = f"{fmean(run['curve'][-1][1] for run in runs):.2f} at {runs[0]['settings']['steps']:,}"
+        rows.append([task, bonus, f"{len(solved)} of {len(runs)}", steps, seconds, success])
+    columns = ("task", "bonus", "seeds solved", "steps to 90 %", "CPU seconds to 90 %", "success, last 100 episodes")
+    return markdown_table(columns, rows)
+
+
 def noise_of(run: Mapping[str, Any]) -> list[float]:
     """The curve of the share of steps that showed noise."""
     curve: list[float] = run["curve"].get("noise_share", [0.0])
@@ -284,6 +303,7 @@ MARKERS: Mapping[str, Callable[..., str]] = {
     "two-arms": noise_rows,
     "stored": stored,
     "defaults": defaults_table,
+    "peers": peers_table,
 }
 """Kind of marker to what fills it."""
 PLACE = re.compile(rf"<!-- ({'|'.join(MARKERS)}) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)

@@ -270,7 +270,7 @@ class LGN(IntrinsicReward):
 
     def _outgrown(self, new: Tensor) -> bool:
         """Whether most numbers of most states are far outside the range that was measured: it was one at rest."""
-        if self.state.encoder is not None:
+        if self.spaces.kind == "image":
             return False
         (most,) = self.group.sum((new.abs() > KNEE * math.asinh(FAR / KNEE)).double().mean().view(1))
         return bool(most > 0.5 * self.group.size)
