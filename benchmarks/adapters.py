@@ -116,7 +116,7 @@ def sb3_a2c(bonus: str | None) -> Run:
     model = A2C("MlpPolicy", _sb3_envs(NUM_ENVS), seed=0, device="cpu")
     callback = None
     if bonus is not None:
-        callback = IntrinsicCallback(make_bonus(bonus, model, rollout_steps=125), mixer=MIXER, update_every=25)
+        callback = IntrinsicCallback(make_bonus(bonus, model, rollout_steps=125), mixer=MIXER)
     return lambda steps: void(model.learn(steps, callback=callback, reset_num_timesteps=False))
 
 

@@ -3,6 +3,7 @@
     python benchmarks/defaults.py --methods none sb3 --seeds 5        # a learner that learns
     python benchmarks/defaults.py --methods none lgn --seeds 5        # a bonus that does no harm
     python benchmarks/defaults.py --methods lgn@0.1 lgn@1 --tasks doorkey-8x8 --seeds 2   # weights chosen by hand
+    python benchmarks/defaults.py --methods sb3+lgn --tasks corridor --seeds 3            # through SB3, one line
 
 One JSON file a run in results/defaults; a run that is there is not run again. LunarLander needs the package box2d,
 HalfCheetah mujoco, MiniGrid minigrid.
@@ -23,7 +24,7 @@ import gymnasium
 import numpy as np
 import torch
 import tyro
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box
 from tqdm import tqdm
 
 from lpm.agents import PPOConfig
@@ -41,30 +42,22 @@ POINTS = 50
 """Points of a curve."""
 
 
-class Corridor(gymnasium.Env[Any, Any]):
-    """The tutorial's environment: forty cells, a screen that shows noise, the goal at the far end."""
+def _corridor() -> None:
+    """Register the environment of the tutorial, which docs/own_environment.md holds, and its form for SAC."""
+    page = (RESULTS.parents[1] / "docs" / "own_environment.md").read_text()
+    space: dict[str, Any] = {}
+    exec(page.split("```python\n")[1].split("```")[0], space)  # registers Corridor-v0
+    kind = gymnasium.wrappers.TransformAction
 
-    observation_space = Box(-1, 1, (2,), np.float32)
-    action_space = Discrete(3)
+    def continuous(**settings: Any) -> Any:
+        """The same for a number in [-1, 1], whose thirds are the three actions."""
+        thirds = lambda action: int(np.clip((action[0] + 1) * 1.5, 0, 2))  # noqa: E731
+        return kind(space["Corridor"](**settings), thirds, Box(-1, 1, (1,), np.float32))
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """At the near end."""
-        super().reset(seed=seed)
-        self.place = 0
-        return self._seen(0.0), {}
-
-    def step(self, action: int) -> Any:
-        """Left, right, or watch the screen."""
-        self.place = int(np.clip(self.place + (-1, 1, 0)[action], 0, 39))
-        screen = self.np_random.uniform(-1, 1) if action == 2 else 0.0
-        found = self.place == 39
-        return self._seen(screen), float(found), found, False, {"noise": action == 2}
-
-    def _seen(self, screen: float) -> Any:
-        return np.array([self.place / 20 - 1, screen], np.float32)
+    gymnasium.register("CorridorContinuous-v0", continuous, max_episode_steps=200)
 
 
-gymnasium.register("Corridor-v0", Corridor, max_episode_steps=200)
+_corridor()
 
 
 @dataclass(frozen=True)
@@ -85,6 +78,7 @@ TASKS = {
     "half-cheetah": Task("HalfCheetah-v5", 100_000),
     "minigrid-empty": Task("MiniGrid-Empty-8x8-v0", 60_000),
     "corridor": Task("Corridor-v0", 60_000, PRESETS["noisy"]),
+    "corridor-continuous": Task("CorridorContinuous-v0", 20_000, PRESETS["noisy"]),
     "doorkey-5x5": Task("MiniGrid-DoorKey-5x5-v0", 60_000),
     "doorkey-8x8": Task("MiniGrid-DoorKey-8x8-v0", 150_000),
     "multiroom-n4-s5": Task("MiniGrid-MultiRoom-N4-S5-v0", 200_000),
@@ -99,7 +93,8 @@ class Args:
     tasks: tuple[str, ...] = tuple(TASKS)
     """Names of tasks."""
     methods: tuple[str, ...] = ("none", "lgn")
-    """none, sb3 (its PPO with its own defaults), a bonus, or bonus@weight."""
+    """none, a bonus, or bonus@weight in `lpm train`; sb3: SB3's PPO with its own defaults, sb3+BONUS the same with a
+    bonus in one line; sac and sac+BONUS: SB3's SAC."""
     seeds: int = 5
     """Runs of each."""
     first_seed: int = 0
@@ -122,10 +117,12 @@ def train(task: Task, method: str, seed: int) -> dict[str, Any]:
     return curve
 
 
-def train_sb3(task: Task, seed: int) -> dict[str, Any]:
-    """Stable-Baselines3's PPO with its own defaults, on the observations that `lpm train` sees."""
-    from stable_baselines3 import PPO
+def train_sb3(task: Task, method: str, seed: int) -> dict[str, Any]:
+    """Stable-Baselines3's PPO or SAC with its own defaults, on the observations that `lpm train` sees."""
+    from stable_baselines3 import PPO, SAC
     from stable_baselines3.common.monitor import Monitor
+
+    from lpm.adapters.sb3 import IntrinsicCallback, IntrinsicReplayBuffer
 
     find_spec(task.env_id)  # imports the package that registers it
     env = gymnasium.make(task.env_id, **task.env)
@@ -133,16 +130,40 @@ def train_sb3(task: Task, seed: int) -> dict[str, Any]:
         from lpm.envs.minigrid import MiniGridObservation
 
         env = MiniGridObservation(env)
-    monitor: Any = Monitor(env)
-    PPO("MlpPolicy", monitor, seed=seed, device="cpu").learn(task.steps)
+    noise: list[bool] = []
+    monitor: Any = Monitor(_Noise(env, noise))
+    learner, _, bonus = method.partition("+")
+    if learner == "sac":
+        model: Any = SAC("MlpPolicy", monitor, seed=seed, device="cpu")
+        if bonus:
+            IntrinsicReplayBuffer.attach(model, bonus, seed=seed)
+        model.learn(task.steps)
+    else:
+        model = PPO("MlpPolicy", monitor, seed=seed, device="cpu")
+        model.learn(task.steps, callback=IntrinsicCallback(bonus, seed=seed) if bonus else None)
     ended, returns = np.cumsum(monitor.get_episode_lengths()), np.array(monitor.get_episode_rewards())
-    curve: dict[str, list[float]] = {"step": [], "return": [], "success": []}
+    curve: dict[str, list[float]] = {"step": [], "return": [], "success": [], "noise_share": []}
     for step in np.linspace(task.steps / POINTS, task.steps, POINTS):
         last = returns[ended <= step][-100:]
         curve["step"].append(int(step))
         curve["return"].append(round(float(last.mean()), 4) if len(last) else 0.0)
         curve["success"].append(round(float((last > 0).mean()), 4) if len(last) else 0.0)
+        curve["noise_share"].append(round(float(np.mean(noise[: int(step)][-1000:])), 4))
     return curve
+
+
+class _Noise(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Notes which steps showed noise."""
+
+    def __init__(self, env: Any, steps: list[bool]) -> None:
+        super().__init__(env)
+        self.steps = steps
+
+    def step(self, action: Any) -> Any:
+        """As the environment."""
+        outcome = self.env.step(action)
+        self.steps.append(bool(outcome[4].get("noise", False)))
+        return outcome
 
 
 def run(task: str, method: str, seed: int) -> None:
@@ -151,7 +172,8 @@ def run(task: str, method: str, seed: int) -> None:
     if path.exists():
         return
     started = process_time()
-    curve = train_sb3(TASKS[task], seed) if method == "sb3" else train(TASKS[task], method, seed)
+    of_sb3 = method.partition("+")[0] in ("sb3", "sac")
+    curve = (train_sb3 if of_sb3 else train)(TASKS[task], method, seed)
     solved = next((step for step, share in zip(curve["step"], curve["success"], strict=True) if share >= SOLVED), None)
     result = {"task": task, "env_id": TASKS[task].env_id, "method": method, "seed": seed, "steps": TASKS[task].steps}
     result |= {"return": curve["return"][-1], "success": curve["success"][-1], "solved_at": solved}

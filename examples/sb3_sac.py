@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--weight", type=float, help="of the bonus; the library's default if left out")
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--num-envs", type=int, default=4)
-    parser.add_argument("--update-every", type=int, default=128, help="steps between two updates of the bonus")
+    parser.add_argument("--rollout-steps", type=int, default=128, help="steps between two updates of the bonus")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--save", type=Path, help="where the model goes; its bonus goes beside it")
     options = parser.parse_args()
@@ -35,7 +35,7 @@ def main() -> None:
     env = VecNormalize(make_vec_env(options.env, n_envs=options.num_envs, seed=options.seed))
     model = SAC("MlpPolicy", env, batch_size=128, policy_kwargs={"net_arch": [64, 64]}, seed=options.seed, device="cpu")
     intrinsic = IntrinsicReplayBuffer.attach(
-        model, options.bonus, options.weight, rollout_steps=options.update_every, seed=options.seed
+        model, options.bonus, options.weight, rollout_steps=options.rollout_steps, seed=options.seed
     )
     model.learn(options.steps)
     if options.save is not None:

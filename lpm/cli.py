@@ -23,6 +23,9 @@ COMMANDS = {
     "doctor": "versions, threads, devices, data, and what is missing",
 }
 
+USAGE = """usage: lpm COMMAND [options]      (lpm COMMAND --help lists them)
+
+Noise-robust exploration for reinforcement learning."""
 READER_GONE = 141
 """Exit status when `| head` has seen enough, as shells have it."""
 
@@ -106,19 +109,9 @@ def _help() -> str:
     added = papers.installed()
     commands = {**COMMANDS, **{name: what for name, (_, what) in added.commands.items()}}
     width = max(map(len, commands))
-    lines = [f"  {name:<{width}}  {what}" for name, what in commands.items()]
-    return "\n".join(
-        [
-            "usage: lpm COMMAND [options]      (lpm COMMAND --help lists them)",
-            "",
-            "Noise-robust exploration for reinforcement learning.",
-            "",
-            *lines,
-            "",
-            "  --version   print the version",
-            *(f"\nwarning: {problem}" for problem in added.problems),
-        ]
-    )
+    lines = "\n".join(f"  {name:<{width}}  {what}" for name, what in commands.items())
+    warnings = "".join(f"\n\nwarning: {problem}" for problem in added.problems)
+    return f"{USAGE}\n\n{lines}\n\n  --version   print the version{warnings}"
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ METHODS = ("lgn", "lpm", "lpm-slow", "lpm-anchored", "icm", "rnd", "ensemble", "
 
 def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
     """Success over the last 100 episodes, its mean over the run, when it first was a half, and the task's return."""
-    steps, successes = known(curves, "success") if "success" in curves else ([], [])
+    steps, successes = known(curves, "success")
     more = {"mean_success": float(np.mean(successes))} if steps else {}
     halfway = [step for step, value in zip(steps, successes, strict=True) if value >= 0.5]
     if halfway:

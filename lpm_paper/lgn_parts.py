@@ -1,58 +1,48 @@
 """What each part of LGN contributes: changed in one place at a time, in rooms and corridors.
 
-The world and the agent are those of the suite's rooms, where noise of every family can be told apart and actions are
-discrete. On MountainCar three seeds cannot tell the parts apart.
+The world and the agent are those of the suite's rooms, where noise of every family can be told apart.
 """
 
 from __future__ import annotations
 
+from lpm.bonuses.lgn import LGN, RIDGE
 from lpm.experiments.experiment import Method
 from lpm.experiments.training import Condition, Scale, TrainingExperiment
+from lpm.nn.ridge import RidgeByAction
 from lpm.suite.environments import ROOMS, ROOMS_AGENT
 from lpm_paper.maze import score
 from lpm_paper.methods import ADDED
 
-FIRST = "lpm_paper.lgn_first:LGNFirst"
-"""The form of LGN whose parts were measured."""
-NETWORKS = "lpm_paper.lgn_forms:LGNWithNetworks"
+
+class LGNWithoutPrior(LGN):
+    """LGN whose f expects 0 without data, not that nothing changes."""
+
+    label = "LGN, no prior"
+
+    def _build(self) -> None:
+        super()._build()
+        self.models = RidgeByAction(self.design.actions, self.design.columns, 2 * self.state.width, ridge=RIDGE)
+
+
 PARTS = {
-    "lgn": Method("LGN", FIRST),
-    "gate-off": Method("no gate", FIRST, {"gate": False}),
-    "power-0.5": Method("square root of the gate", FIRST, {"power": 0.5}),
-    "power-2": Method("square of the gate", FIRST, {"power": 2.0}),
-    "denoise-none": Method("distances with the noise", FIRST, {"denoise": "none"}),
-    "denoise-direction": Method("distances without noisy directions", FIRST, {"denoise": "direction"}),
-    "neither": Method("no gate, distances with the noise", FIRST, {"gate": False, "denoise": "none"}),
-    "units-none": Method("distances of plain features", FIRST, {"units": "none"}),
-    "units-variance": Method("distances in units of variance", FIRST, {"units": "variance"}),
-    "reach-2": Method("new beyond 2 steps", FIRST, {"reach": 2.0}),
-    "memory-episodic": Method("memory of the episode", FIRST, {"memory": "episodic"}),
-    "memory-lifelong": Method("memory of the run", FIRST, {"memory": "lifelong"}),
-    "memory-256": Method("256 states remembered", FIRST, {"memory_size": 256}),
-    "memory-4096": Method("4,096 states remembered", FIRST, {"memory_size": 4096}),
-    "regression-joint": Method("one regression for all actions", FIRST, {"regression": "joint"}),
-    "fourier-0": Method("f and g linear", FIRST, {"fourier": 0}),
-    "fourier-64": Method("64 Fourier features", FIRST, {"fourier": 64}),
-    "networks": Method("f and g networks, 16 gradient steps", NETWORKS),
-    "networks-1": Method("f and g networks, 1 gradient step", NETWORKS, {"steps": 1}),
-    "prior-zero": Method("f expects nothing, not persistence", FIRST, {"prior": "zero"}),
-    "ridge-0.5": Method("ridge 0.5", FIRST, {"ridge": 0.5}),
-    "ridge-50": Method("ridge 50", FIRST, {"ridge": 50.0}),
-    "horizon-1000": Method("errors fade in 1,000 steps", FIRST, {"horizon": 1e3}),
-    "horizon-100000": Method("errors fade in 100,000 steps", FIRST, {"horizon": 1e5}),
+    "lgn": Method("LGN", "lgn"),
+    "gate-off": Method("no gate", "lgn", {"gate": False}),
+    "filter-off": Method("no filter", "lgn", {"filter": False}),
+    "neither": Method("no gate, no filter", "lgn", {"gate": False, "filter": False}),
+    "memory-episodic": Method("memory of the episode", "lgn", {"memory": "episodic"}),
+    "memory-lifelong": Method("memory of the run, no filter", "lgn", {"memory": "lifelong"}),
+    "units-off": Method("distances of plain features", "lgn", {"units": False}),
+    "fourier-0": Method("f and g linear", "lgn", {"fourier": 0}),
+    "prior-off": Method("f expects nothing, not persistence", "lpm_paper.lgn_parts:LGNWithoutPrior"),
 }
-"""The kind and number of features matter for images only: `lgn_features.py`."""
-REFERENCES = {name: ADDED[name] for name in ("none", "random", "oracle")}
-METHODS = {**PARTS, **REFERENCES}
+METHODS = {**PARTS, **{name: ADDED[name] for name in ("none", "random", "oracle")}}
 NOISE = {
     "none": "no noise",
     "action": "noise action",
-    "video": "video",
-    "half": "half noise",
+    "small": "small noise",
     "place": "noise by place",
-    "dynamics": "mirrored rooms",
+    "stays": "noise that stays",
 }
-
 
 EXPERIMENT = TrainingExperiment(
     name="lgn-parts",
@@ -61,17 +51,17 @@ EXPERIMENT = TrainingExperiment(
     place="beyond the paper",
     about=(
         "Six rooms and their corridors, the agent sees its position; no reward: the score is the number of cells "
-        "visited. LGN is changed in one place at a time: the gate, what distances leave out and are measured in, what "
-        "is remembered, and the two regressions.",
-        "Noise: an action that shows white noise; a video that restarts at random beside the position; half of what is "
-        "seen white noise; noise that grows with the place; rooms in which actions do the opposite.",
+        "visited. LGN is changed in one place at a time: the gate, the filter, what is remembered, what distances are "
+        "measured in, and the two regressions.",
+        "Noise: an action that shows white noise; a little noise on the position; noise beside it that grows with the "
+        "place; an action that draws numbers beside the position, which stay until they are drawn again.",
     ),
     env_id="lpm/Rooms-v0",
     algo="ppo",
     variants={noise: Condition(label, {"noise": noise}) for noise, label in NOISE.items()},
     methods=METHODS,
     sizes={
-        "smoke": Scale(4_096, 2, ROOMS_AGENT, ("lgn", "gate-off", "random"), ("none", "half"), ROOMS),
+        "smoke": Scale(4_096, 2, ROOMS_AGENT, ("lgn", "gate-off", "random"), ("none", "small"), ROOMS),
         "desk": Scale(40_960, 3, ROOMS_AGENT, tuple(METHODS), None, ROOMS),
     },
     metrics={"cells": "cells visited", "noise_share": "share of steps on the noise"},

@@ -94,7 +94,7 @@ class LPMRelease(LPM):
 
     label = "LPM, authors' code"
     family = "progress"
-    use = "LPM as the authors published it, with its quirks."
+    use = "LPM as the authors' code computes it."
     Config = LPMReleaseConfig
     config: LPMReleaseConfig
     reference = "Hou, An & Du 2026, the code published with Beyond Noisy-TVs"

@@ -81,9 +81,7 @@ KINDS: tuple[Kind, ...] = ("deterministic", "stochastic")
 POOLS = ("training", "heldout")
 
 
-def run(
-    settings: dict[str, Any], tick: Tick, scratch: Path, pools: Mapping[str, data.ImageSet] | None = None
-) -> Result:
+def run(task: dict[str, Any], tick: Tick, scratch: Path, pools: Mapping[str, data.ImageSet] | None = None) -> Result:
     """One method, one seed: train, evaluate every few updates, return the curves. Too short to need checkpoints."""
     from lpm.core.registry import make
     from lpm.core.spaces import Spaces
@@ -91,28 +89,26 @@ def run(
     if pools is None:
         data.quiet()  # the process that started the runs has said what is used
         pools = {"training": data.mnist("train"), "heldout": data.mnist("test")}
-    seed: int = settings["seed"]
+    seed: int = task["seed"]
     train_seed, *eval_seeds = np.random.SeedSequence(seed).spawn(1 + len(POOLS))
     source = NoisyMNIST(pools["training"], np.random.default_rng(train_seed))
     fresh = {p: NoisyMNIST(pools[p], np.random.default_rng(s)) for p, s in zip(POOLS, eval_seeds, strict=True)}
     spaces = Spaces(Box(0.0, 1.0, (source.pixels,)), Discrete(1))
-    bonus = make(settings["bonus"], spaces, num_envs=BATCH, rollout_steps=1, seed=seed, **settings["fields"])
+    bonus = make(task["bonus"], spaces, num_envs=BATCH, rollout_steps=1, seed=seed, **task["fields"])
     curves: dict[str, list[Any]] = {"step": [], **{f"{p}_{k}": [] for p in POOLS for k in KINDS}}
     diverged = {}
-    for update in range(settings["updates"] + 1):
-        if update % settings["eval_every"] == 0:
-            row = {
-                f"{p}_{k}": _mean_bonus(bonus, fresh[p], k, settings["eval_transitions"]) for p in POOLS for k in KINDS
-            }
+    for update in range(task["updates"] + 1):
+        if update % task["eval_every"] == 0:
+            row = {f"{p}_{k}": _mean_bonus(bonus, fresh[p], k, task["eval_transitions"]) for p in POOLS for k in KINDS}
             bad = [f"bonus ({name}) is {value}" for name, value in row.items() if not math.isfinite(value)]
-            if bad:  # the same settings end like this again: a result like any other
+            if bad:  # the same task end like this again: a result like any other
                 diverged = {"diverged": f"{bad[0]} at update {update}"}
-                tick(settings["updates"] - update)
+                tick(task["updates"] - update)
                 break
             curves["step"].append(update)
             for name, value in row.items():
                 curves[name].append(value)
-        if update < settings["updates"]:
+        if update < task["updates"]:
             bonus.step(_block(source.sample(BATCH)))
             bonus.update()
             tick(1)
@@ -196,10 +192,7 @@ class NoisyMNISTExperiment(Experiment):
         }
         return settings, size.updates, None
 
-    @staticmethod
-    def run(task: dict[str, Any], tick: Tick, scratch: Path) -> Result:
-        """One run."""
-        return run(task, tick, scratch)
+    run = staticmethod(run)
 
     def evidence(self, results: Sequence[Result]) -> Evidence:
         """Scores and curves of both kinds of transitions, on training and on held-out digits."""

@@ -6,10 +6,8 @@ and no episodes: this is a source of batches, not a Gymnasium environment.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -79,14 +77,6 @@ class NoisyMNIST:
         start = self._pick(stochastic.astype(np.int64))
         noise = self._pick(self._rng.integers(2, 10, size=n))
         return Batch(self._scaled(start), self._scaled(np.where(stochastic, noise, start)), stochastic)
-
-    def get_state(self) -> dict[str, Any]:
-        """State of the random generator; after ``set_state`` the same batches follow."""
-        return copy.deepcopy(dict(self._rng.bit_generator.state))
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restore what ``get_state`` returned."""
-        self._rng.bit_generator.state = copy.deepcopy(dict(state))
 
     def _pick(self, digit: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Index of a random image of each given digit."""

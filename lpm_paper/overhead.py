@@ -55,23 +55,23 @@ SCALES = {
 }
 
 
-def run(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
+def run(task: dict[str, Any], tick: Tick, scratch: Path) -> Result:
     """Time both agents in turn; nothing is kept in `scratch`, a repetition is short."""
     from lpm.agents import Agent
     from lpm.core.registry import configure
     from lpm.runs import RunConfig, build
     from lpm.runs.machine import run_versions
 
-    env_id, env, chosen = SHAPES[settings["condition"]]
+    env_id, env, chosen = SHAPES[task["condition"]]
     agent = agent_config("ppo", chosen)
-    fields, bonus = settings["fields"], settings["bonus"]
+    fields, bonus = task["fields"], task["bonus"]
     agents: dict[str, Agent] = {}
     for name, given in ((bonus, fields), ("none", {})):
-        config = RunConfig(env_id, bonus=name, bonus_settings=configure(name, **given), seed=settings["seed"],
+        config = RunConfig(env_id, bonus=name, bonus_settings=configure(name, **given), seed=task["seed"],
                            env=env, agent=agent)  # fmt: skip
         agents[name] = build(config)
     seconds: dict[str, list[float]] = {name: [] for name in agents}
-    for cycle in range(1 + settings["cycles"]):
+    for cycle in range(1 + task["cycles"]):
         for name, agent_now in agents.items():
             start = process_time()
             agent_now.cycle()
@@ -87,7 +87,7 @@ def run(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
         "scores": {
             "overhead": 100 * (float(np.sum(seconds[bonus])) / float(np.sum(seconds["none"])) - 1),
             "parameters": float(sum(p.numel() for p in module.parameters())),
-            "steps_per_second": settings["cycles"] * agent.num_envs * agent.rollout_steps / sum(seconds[bonus]),
+            "steps_per_second": task["cycles"] * agent.num_envs * agent.rollout_steps / sum(seconds[bonus]),
         },
         "versions": run_versions(),
     }
@@ -113,10 +113,7 @@ class OverheadExperiment(Experiment):
         own = OWN_SETTINGS.get(common["condition"], {}).get(method.bonus, {})
         return {**common, "fields": {**own, **method.fields, **fields}, "cycles": cycles}, cycles, None
 
-    @staticmethod
-    def run(task: dict[str, Any], tick: Tick, scratch: Path) -> Result:
-        """One repetition."""
-        return run(task, tick, scratch)
+    run = staticmethod(run)
 
     def evidence(self, results: Sequence[Result]) -> Evidence:
         """The table; there are no curves."""

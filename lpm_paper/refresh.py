@@ -23,8 +23,11 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from gymnasium.spaces import Box, Discrete
+
 from lpm.commands.bonuses import fields_of
-from lpm.core.registry import lookup
+from lpm.core.registry import can_be_distributed, lookup, make
+from lpm.core.spaces import Spaces
 from lpm.report.analysis import Analysis
 from lpm.report.export import drawings, markdown_scores
 from lpm.report.families import RECOMMENDED, REFERENCES, looks
@@ -162,12 +165,15 @@ def bonus_table(analyses: Analyses, bonus: str) -> str:
 
 
 def settings(analyses: Analyses, *bonuses: str) -> str:
-    """NAME…: the fields of bonuses, with their defaults and meanings."""
+    """NAME…: what bonuses can be used with, and their fields with defaults and meanings."""
     tables = []
     for bonus in bonuses:
+        made = make(bonus, Spaces(Box(-1, 1, (4,)), Discrete(2)))
+        off_policy, several = not (made.episodic or made.needs), can_be_distributed(bonus)
+        said = f"`{bonus}`: off-policy learners (SAC, DQN) {'yes' if off_policy else 'no'}, "
+        said += f"[several processes](../sweeps.md#one-run-on-many-processes) {'yes' if several else 'no'}.\n\n"
         rows = [(f"`{name}`", f"`{default}`", meaning) for name, default, meaning in fields_of(lookup(bonus))]
-        above = f"`{bonus}`:\n\n" if len(bonuses) > 1 else ""
-        tables.append(above + (markdown_table(("field", "default", "meaning"), rows) if rows else "None.\n"))
+        tables.append(said + markdown_table(("field", "default", "meaning"), rows))
     return "\n".join(tables)
 
 
@@ -233,22 +239,52 @@ def stored(analyses: Analyses, name: str) -> str:
 
 
 def defaults_table(analyses: Analyses, measure: str, *methods: str) -> str:
-    """MEASURE METHOD…: runs of benchmarks/defaults.py, mean "return" or steps until "solved", and seeds."""
+    """MEASURE METHOD…: runs of benchmarks/defaults.py, mean "return", steps until "solved", or "noise"."""
     rows = []
     for folder in sorted((ROOT / "results" / "defaults").iterdir()):
         cells = []
         found = {m: [json.loads(p.read_text()) for p in sorted((folder / m).glob("seed_*.json"))] for m in methods}
         if measure == "solved" and any(not 0 <= run["return"] <= 1 for runs in found.values() for run in runs):
             continue  # a task of which a return above 0 is no success
+        if measure == "noise" and not any(any(noise_of(run)) for runs in found.values() for run in runs):
+            continue
         for runs in found.values():
-            values = [run[{"return": "return", "solved": "solved_at"}[measure]] for run in runs]
+            if measure == "noise":
+                values = [100 * noise_of(run)[-1] for run in runs]
+            else:
+                values = [run[{"return": "return", "solved": "solved_at"}[measure]] for run in runs]
             reached = [value for value in values if value is not None]
-            mean = rounded_mean(fmean(reached)) if reached else "never"
+            mean = rounded_mean((max if measure == "noise" else fmean)(reached)) if reached else "never"
             part = "" if len(reached) == len(values) else f", {len(reached)} of them"
             cells.append(f"{mean} ({len(values)}{part})" if values else NOT_RUN)
         if set(cells) != {NOT_RUN}:
             rows.append([f"`{next(run for runs in found.values() for run in runs)['env_id']}`", *cells])
     return markdown_table(("task", *(f"`{method}`" for method in methods)), rows)
+
+
+def peers_table(analyses: Analyses, folder: str) -> str:
+    """FOLDER: runs of examples/sb3_minigrid.py and benchmarks/rlexplore.py, a row a task and bonus."""
+    found: dict[tuple[str, str], list[Any]] = {}
+    for path in sorted((ROOT / "results" / folder).glob("*.json")):
+        run = read_json(path)
+        settings = run["settings"]
+        bonus = settings["bonus"] + (", observations standardised" if settings["norm_obs"] else "")
+        found.setdefault((settings["env_id"].removeprefix("MiniGrid-"), bonus), []).append(run)
+    rows = []
+    for (task, bonus), runs in found.items():
+        solved = [run for run in runs if run["steps_90"] is not None]
+        when = (fmean(run[key] for run in solved) if solved else None for key in ("steps_90", "cpu_seconds_90"))
+        steps, seconds = ("never" if mean is None else rounded_mean(mean) for mean in when)
+        success = f"{fmean(run['curve'][-1][1] for run in runs):.2f} at {runs[0]['settings']['steps']:,}"
+        rows.append([task, bonus, f"{len(solved)} of {len(runs)}", steps, seconds, success])
+    columns = ("task", "bonus", "seeds solved", "steps to 90 %", "CPU seconds to 90 %", "success, last 100 episodes")
+    return markdown_table(columns, rows)
+
+
+def noise_of(run: Mapping[str, Any]) -> list[float]:
+    """The curve of the share of steps that showed noise."""
+    curve: list[float] = run["curve"].get("noise_share", [0.0])
+    return curve
 
 
 MARKERS: Mapping[str, Callable[..., str]] = {
@@ -267,6 +303,7 @@ MARKERS: Mapping[str, Callable[..., str]] = {
     "two-arms": noise_rows,
     "stored": stored,
     "defaults": defaults_table,
+    "peers": peers_table,
 }
 """Kind of marker to what fills it."""
 PLACE = re.compile(rf"<!-- ({'|'.join(MARKERS)}) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
@@ -447,9 +484,9 @@ def main(words: list[str] | None = None) -> int:
     shot = report_picture.PICTURE
     if drawn_from(shot) != report_picture.shown(pages.analyses):  # no fault of a check: to take it needs a browser
         print(f"{shot.relative_to(ROOT)} shows an older ranking: python -m lpm_paper.report_picture takes it anew")
-    for path, make in stale:
+    for path, write in stale:
         if not check:
-            make()
+            write()
         print(f"{'out of date' if check else 'refreshed'}: {path.relative_to(ROOT)}")
     if check and stale:
         print("python -m lpm_paper.refresh makes them anew", file=sys.stderr)

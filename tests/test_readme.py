@@ -209,6 +209,7 @@ def test_a_measured_table_is_as_it_was_stored(tmp_path: Path, monkeypatch: pytes
         ("sb3 PPO nothing cells", "no results of PPO with nothing"),
         ("two-arms results/nothing", "no files in results/nothing"),
         ("bonus nothing", "results/noise_table has no 'nothing'"),
+        ("settings nothing", "unknown bonus 'nothing'"),
         ("suite nothing", "expected one of picture"),
         ("verdicts mazes", "expected summary, cost or one of mnist, maze"),
     ],

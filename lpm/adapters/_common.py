@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections import deque
 from dataclasses import replace
@@ -18,10 +19,11 @@ from lpm.core.bonus import IntrinsicReward
 from lpm.core.errors import finite
 from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
-from lpm.core.registry import make
+from lpm.core.registry import configure, make
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.core.vector import RECENT, EpisodeSums
+from lpm.storage.state_tree import check_like, require
 from lpm.utils.versions import pip_install
 
 
@@ -78,6 +80,12 @@ def make_mixer(
     if config.scale == "unit":  # that of our own agents; here the task's reward belongs to another library's learner
         config = replace(config, scale="task")
     return RewardMixer(config, num_envs, group)
+
+
+def check_settings(bonus: str, settings: dict[str, Any]) -> None:
+    """Refuse a name, or settings, that `lpm.make` would refuse."""
+    of_make = set(inspect.signature(make).parameters)
+    configure(bonus, settings.get("variant"), **{name: x for name, x in settings.items() if name not in of_make})
 
 
 def make_or_check(
@@ -173,6 +181,12 @@ def mix_block(
     bonus: IntrinsicReward, mixer: RewardMixer, block: Transitions, task: NDArray[Any], step: int
 ) -> tuple[Floats, Mixed]:
     """Show a block to the bonus: its raw rewards (T, N), and both rewards mixed; `step` is for error messages."""
+    steps, most = int(block.valid.sum()), bonus.num_envs * bonus.rollout_steps
+    if steps > most:  # it would forget the first of them before it learns
+        raise ValueError(
+            f"bonus: expected at most {most} steps between two updates (rollout_steps={bonus.rollout_steps}, "
+            f"{bonus.num_envs} environments), got {steps}; make it with rollout_steps={-(-steps // bonus.num_envs)}"
+        )
     raw = finite(bonus.step(block).cpu().numpy(), f"bonus {type(bonus).__name__}", step)
     return raw, mixer.mix(task, raw, block.valid.cpu().numpy())
 
@@ -183,9 +197,11 @@ class Returns:
     def __init__(self, num_envs: int) -> None:
         self._sums = EpisodeSums(2, num_envs)
 
-    def add(self, task: NDArray[Any], shaped: NDArray[Any], done: NDArray[np.bool_]) -> None:
-        """A (T, N) block of both rewards."""
-        self._sums.add(np.stack((task, shaped)), done)
+    def add(
+        self, task: NDArray[Any], shaped: NDArray[Any], done: NDArray[np.bool_], left: NDArray[np.bool_] | None = None
+    ) -> None:
+        """A (T, N) block of both rewards; an episode that was `left` counts for nothing."""
+        self._sums.add(np.stack((task, shaped)), done, left)
 
     def restart(self, rows: NDArray[np.bool_]) -> None:
         """In these environments an episode begins; one that was left without an end is forgotten."""
@@ -203,6 +219,12 @@ class Returns:
         recent = torch.tensor(list(self._sums.recent), dtype=torch.float64).reshape(-1, 2)
         return {"running": torch.from_numpy(self._sums.running.copy()), "recent": recent}
 
+    def check_state(self, state: dict[str, Tensor]) -> None:
+        """Raise what `load_state_dict` would; the number of recent episodes is any."""
+        check_like({"running": torch.from_numpy(self._sums.running), "recent": state.get("recent")}, state, "returns")
+        recent: Any = state["recent"]
+        require(isinstance(recent, Tensor) and recent.shape[1:] == (2,), "returns.recent: a tensor (n, 2)", recent)
+
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore what `state_dict` saved."""
         self._sums.running = state["running"].numpy().copy()
@@ -213,12 +235,12 @@ class Returns:
 class Steps:
     """Steps of N environments, one after the other, until they are taken as a block."""
 
-    FIELDS = ("obs", "action", "next_obs", "reward", "terminated", "truncated", "valid")
+    FIELDS = ("obs", "action", "next_obs", "reward", "terminated", "truncated", "valid", "left")
 
     def __init__(self, spaces: Spaces) -> None:
         seen = np.uint8 if spaces.obs_dtype == torch.uint8 else np.float32
         acted = np.float32 if spaces.action_kind == "continuous" else np.int64
-        self._types: tuple[type, ...] = (seen, acted, seen, np.float64, np.bool_, np.bool_, np.bool_)
+        self._types: tuple[type, ...] = (seen, acted, seen, np.float64, *4 * (np.bool_,))
         self._rows: list[tuple[NDArray[Any], ...]] = []
 
     def __len__(self) -> int:
@@ -236,14 +258,24 @@ class Steps:
     ) -> None:
         """One step of all environments; arrays are copied. Rows that are not `valid` were only reset."""
         every = np.ones(np.shape(terminated)) if valid is None else valid
-        values = (obs, action, next_obs, reward, terminated, truncated, every)
+        values = (obs, action, next_obs, reward, terminated, truncated, every, np.zeros(np.shape(terminated)))
         self._rows.append(tuple(np.array(v, dtype=t) for v, t in zip(values, self._types, strict=True)))
 
-    def take(self, bonus: IntrinsicReward) -> Transitions:
-        """All steps since the last time, as a block."""
+    def leave(self, rows: NDArray[np.bool_]) -> None:
+        """The episodes of these environments are over after the latest step, without an end: they were reset."""
+        self._rows[-1][-1][...] |= rows
+
+    def take(self, bonus: IntrinsicReward) -> tuple[Transitions, NDArray[np.bool_]]:
+        """All steps since the last time, as a block, and which of them (T, N) were the last before a reset."""
         fields = dict(zip(self.FIELDS, map(np.stack, zip(*self._rows, strict=True)), strict=True))
+        left = fields.pop("left")
+        fields["truncated"] |= left
         self.clear()
-        return make_block(bonus, **fields)
+        return make_block(bonus, **fields), left
+
+    def rewards(self, count: int) -> NDArray[Any]:
+        """(count, N): of the first steps that wait."""
+        return np.array([row[self.FIELDS.index("reward")] for row in self._rows[:count]])
 
     def clear(self) -> None:
         """Forget them."""

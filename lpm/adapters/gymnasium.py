@@ -23,7 +23,7 @@ from lpm.adapters._common import (
     make_or_check,
     mix_block,
 )
-from lpm.adapters._state import read_state, write_state
+from lpm.adapters._state import load_parts, parts, read_state, write_state
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import MixerConfig
 from lpm.core.monitor import BonusMonitor
@@ -67,8 +67,12 @@ class Intrinsic(VectorWrapper):  # type: ignore[type-arg, unused-ignore]  # gene
         """
         if not isinstance(env, VectorEnv):
             raise ValueError(
-                f"env: expected a gymnasium.vector.VectorEnv, got {type(env).__name__}; a single environment becomes "
-                "one with gymnasium.vector.SyncVectorEnv([lambda: env])"
+                f"env: expected a gymnasium.vector.VectorEnv, got {type(env).__name__}; "
+                + (
+                    "for Stable-Baselines3 there is lpm.adapters.sb3.IntrinsicCallback"
+                    if any(kind.__module__.startswith("stable_baselines3.") for kind in type(env).__mro__)
+                    else "a single environment becomes one with gymnasium.vector.SyncVectorEnv([lambda: env])"
+                )
             )
         super().__init__(env)
         self._mode = autoreset_mode(env)
@@ -85,6 +89,7 @@ class Intrinsic(VectorWrapper):  # type: ignore[type-arg, unused-ignore]  # gene
         self.metrics: dict[str, float] = {}
         """Of the last update: what the bonus and the mixer log, and the mean returns of recent episodes."""
         self._steps = Steps(spaces)
+        self._loaded = 0  # of the steps that wait
         self._obs: Array | None = None
         self._ended = np.zeros(env.num_envs, dtype=np.bool_)
 
@@ -100,14 +105,24 @@ class Intrinsic(VectorWrapper):  # type: ignore[type-arg, unused-ignore]  # gene
         if self._obs is not None:
             fresh[~rows] = self._obs[~rows]
         self._obs = fresh
+        left = rows & ~self._ended
+        if len(self._steps):
+            self._steps.leave(left)
+        else:
+            self.returns.restart(left)
+            self.bonus.end_episodes(torch.from_numpy(left))
         self._ended &= ~rows
-        self.returns.restart(rows)
         return obs, info
 
     def step(self, actions: Any) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         """One step of all environments, returned as they gave it."""
         if self._obs is None:
             raise ValueError(f"{type(self).__name__}.step: expected reset() before the first step")
+        if len(self._steps) == self.bonus.rollout_steps:  # a longer rollout would not fit into what the bonus keeps
+            raise ValueError(
+                f"{type(self).__name__}.step: expected add_bonus after at most rollout_steps="
+                f"{self.bonus.rollout_steps} steps; for longer rollouts pass rollout_steps, to evaluate step .env"
+            )
         actions = actions.detach().cpu().numpy() if isinstance(actions, Tensor) else actions
         outcome = obs, reward, terminated, truncated, info = self.env.step(actions)
         following = np.array(choose(obs, self.obs_key))
@@ -125,13 +140,21 @@ class Intrinsic(VectorWrapper):  # type: ignore[type-arg, unused-ignore]  # gene
 
         The bonus is computed with its models as they were while the steps were taken; then it learns from them.
         """
-        expected, shape = (len(self._steps), self.num_envs), tuple(rewards.shape)
+        given: Any = rewards
+        if not isinstance(given, (np.ndarray, Tensor)):
+            raise ValueError(f"add_bonus: expected a NumPy array or a tensor, got {type(given).__name__}")
+        waiting, shape = len(self._steps), tuple(rewards.shape)
+        before = self._loaded if shape[:1] == (waiting - self._loaded,) else 0  # their rewards went with the old loop
+        expected = (waiting - before, self.num_envs)
         if shape != expected or not len(self._steps):
             raise ValueError(
                 f"add_bonus: expected rewards of shape {expected}, those of all steps since the last call, got {shape}"
             )
-        task = rewards.detach().cpu().numpy() if isinstance(rewards, Tensor) else np.asarray(rewards)
-        mixed = self._mix(task)
+        if isinstance(rewards, Tensor):  # NumPy has no bfloat16
+            task = (rewards.float() if rewards.dtype == torch.bfloat16 else rewards).detach().cpu().numpy()
+        else:
+            task = rewards
+        mixed = self._mix(np.concatenate((self._steps.rewards(before), task)) if before else task)[before:]
         self._update()
         if isinstance(rewards, Tensor):
             dtype = rewards.dtype if rewards.is_floating_point() else torch.float32
@@ -141,9 +164,10 @@ class Intrinsic(VectorWrapper):  # type: ignore[type-arg, unused-ignore]  # gene
     def _mix(self, task: Array) -> Array:
         """Score the steps that wait; the rewards (T, N) to learn from."""
         self.mixer.check("rewards", task)
-        block = self._steps.take(self.bonus)
+        block, left = self._steps.take(self.bonus)
+        self._loaded = 0
         self.raw, mixed = mix_block(self.bonus, self.mixer, block, task, self.steps)
-        self.returns.add(task, mixed.total, block.done.cpu().numpy())
+        self.returns.add(task, mixed.total, block.done.cpu().numpy(), left)
         return mixed.total
 
     def _update(self) -> None:
@@ -156,21 +180,21 @@ class Intrinsic(VectorWrapper):  # type: ignore[type-arg, unused-ignore]  # gene
     # ---- state --------------------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any]:
         """Bonus, mixer, returns and the steps that wait; the environments are not part of it."""
-        return {
-            "bonus": self.bonus.state_dict(),
-            "mixer": self.mixer.state_dict(),
-            "returns": self.returns.state_dict(),
-            "waiting": self._steps.state_dict(),
-            "steps": self.steps,
-        }
+        return {**parts(self), "waiting": self._steps.state_dict(), "steps": self.steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` saved; a new wrapper needs `reset` before its first step."""
-        self.mixer.load_state_dict(state["mixer"])
-        self.bonus.load_state_dict(state["bonus"])
-        self.returns.load_state_dict(state["returns"])
+        """Restore what `state_dict` saved; a new wrapper needs `reset` before its first step.
+
+        Of a state in the middle of a rollout, `add_bonus` then takes the rewards of the whole rollout, or of what came
+        after it was loaded.
+        """
+        load_parts(self, state, waiting={}, steps=0, **self._more_state())
         self._steps.load_state_dict(state["waiting"])
+        self._loaded = len(self._steps)
         self.steps = state["steps"]
+
+    def _more_state(self) -> dict[str, int]:
+        return {}
 
     def save(self, path: str | Path) -> None:
         """Write the state to a file, whole or not at all."""
@@ -223,7 +247,10 @@ class IntrinsicVectorReward(Intrinsic):
 
     def state_dict(self) -> dict[str, Any]:
         """As that of `Intrinsic`, and the steps since the last update."""
-        return {**super().state_dict(), "since_update": self._since_update}
+        return {**super().state_dict(), **self._more_state()}
+
+    def _more_state(self) -> dict[str, int]:
+        return {"since_update": self._since_update}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` saved; a new wrapper needs `reset` before its first step."""

@@ -42,6 +42,11 @@ def attach_bonus(
 ) -> IntrinsicReward:
     """The bonus for this model, made or checked; refused where its raw observations are out of reach."""
     on_policy = {"rollout_steps": model.n_steps} if isinstance(model, OnPolicyAlgorithm) else {}
+    if isinstance(bonus, IntrinsicReward) and on_policy and bonus.rollout_steps < model.n_steps:  # type: ignore[attr-defined]
+        raise ValueError(
+            f"bonus: expected one made with rollout_steps={model.n_steps}, as the model's n_steps, "  # type: ignore[attr-defined]
+            f"got {bonus.rollout_steps}: it would forget the first steps of a rollout before it learns"
+        )
     made = make_or_check(bonus, spaces_of(model, obs_key), model.n_envs, {**on_policy, **settings})
     check_no_policy(made, "Stable-Baselines3 does not keep")
     normalise = _normalises_obs(model)
@@ -70,6 +75,15 @@ def raw_reward(model: BaseAlgorithm, reward: NDArray[Any]) -> NDArray[Any]:
     """The rewards of the last step, as they were before VecNormalize."""
     normalise = model.get_vec_normalize_env()
     return reward if normalise is None else normalise.get_original_reward()
+
+
+def in_task_units(model: BaseAlgorithm, mixer: RewardMixer, task: NDArray[Any], mixed: Mixed) -> NDArray[Any]:
+    """What the model learns from, in units of the raw `task` rewards, which VecNormalize divides."""
+    normalise, unit = model.get_vec_normalize_env(), 1.0
+    if normalise is not None and normalise.norm_reward:
+        unit = float(np.sqrt(normalise.ret_rms.var + normalise.epsilon))
+    shaped: NDArray[Any] = mixer.config.extrinsic_weight * task + unit * mixed.bonus
+    return shaped
 
 
 def final_obs(model: BaseAlgorithm, info: dict[str, Any]) -> Any:

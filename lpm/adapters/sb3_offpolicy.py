@@ -17,8 +17,9 @@ from stable_baselines3.common.vec_env import VecNormalize
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 from torch import Tensor
 
-from lpm.adapters._common import Returns, Steps, check_count, choose, make_block, make_mixer, mix_block
-from lpm.adapters.sb3_model import attach_bonus, log, record, time_limits
+from lpm.adapters._common import Returns, Steps, choose, make_block, make_mixer, mix_block
+from lpm.adapters._state import load_parts, parts
+from lpm.adapters.sb3_model import attach_bonus, in_task_units, log, record, time_limits
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.errors import finite
 from lpm.core.mixer import MixerConfig, RewardMixer
@@ -33,7 +34,7 @@ class IntrinsicReplayBuffer:
 
     Stored transitions keep the task's reward; each sample is scored with the bonus as it is now, on raw observations,
     and the critic sees (normalised) reward + β · bonus. New transitions are shown to the bonus once, in order, in
-    blocks of `update_every` steps, each followed by an update.
+    blocks of its `rollout_steps`, each followed by an update.
 
     `save_replay_buffer` saves the buffer inside, as Stable-Baselines3 alone would.
     """
@@ -44,7 +45,6 @@ class IntrinsicReplayBuffer:
         inner: ReplayBuffer,
         bonus: IntrinsicReward,
         mixer: RewardMixer,
-        update_every: int,
         obs_key: str | None,
     ) -> None:
         """Made by `attach`."""
@@ -52,7 +52,6 @@ class IntrinsicReplayBuffer:
         self.inner = inner
         self.bonus = bonus
         self.mixer = mixer
-        self.update_every = update_every
         self.obs_key = obs_key
         self.returns = Returns(bonus.num_envs)
         self.monitor = BonusMonitor()
@@ -71,7 +70,6 @@ class IntrinsicReplayBuffer:
         weight: float | None = None,
         *,
         mixer: MixerConfig | None = None,
-        update_every: int | None = None,
         obs_key: str | None = None,
         **settings: Any,
     ) -> IntrinsicReplayBuffer:
@@ -79,9 +77,8 @@ class IntrinsicReplayBuffer:
 
         `bonus`: a name with its `settings`, or one that `make_bonus` made; of a name with a form for replayed
         transitions, such as lgn, that form is taken. `weight`: how much it counts beside the task, 0.3 if left out.
-        `mixer`: all settings of the mixing in place of the weight. `update_every`: steps of each environment between
-        two updates of the bonus, its `rollout_steps` if left out. `obs_key`: the entry of Dict observations that the
-        bonus sees.
+        `mixer`: all settings of the mixing in place of the weight. `obs_key`: the entry of Dict observations that the
+        bonus sees. It learns every `rollout_steps` steps of each environment, which is one of its settings.
         """
         if not isinstance(model, OffPolicyAlgorithm):
             raise ValueError(
@@ -95,8 +92,7 @@ class IntrinsicReplayBuffer:
             bonus = f"{bonus}_lifelong"
         made = attach_bonus(bonus, model, obs_key, settings)
         inner = check_replay(model.replay_buffer, made)
-        every = made.rollout_steps if update_every is None else check_count("update_every", update_every)
-        buffer = cls(model, inner, made, make_mixer(made.num_envs, weight, mixer, made.group), every, obs_key)
+        buffer = cls(model, inner, made, make_mixer(made.num_envs, weight, mixer, made.group), obs_key)
         model.replay_buffer = buffer  # type: ignore[assignment]
         return buffer
 
@@ -143,7 +139,7 @@ class IntrinsicReplayBuffer:
         executed = self._executed(torch.as_tensor(action)).numpy()
         self._steps.append(seen, executed, successor, reward, ended & ~cut, cut)
         self._since_update += 1
-        if self._since_update == self.update_every:
+        if self._since_update == self.bonus.rollout_steps:
             self._observe(update=True)
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> Samples:
@@ -179,13 +175,13 @@ class IntrinsicReplayBuffer:
     # ---- the bonus ----------------------------------------------------------------------------------------
     def _observe(self, *, update: bool) -> None:
         """Show the steps that wait to the bonus and its mixer; learn from all since the last update if asked."""
-        block = self._steps.take(self.bonus)
+        block, _ = self._steps.take(self.bonus)
         assert block.reward is not None
         reward = block.reward.cpu().numpy()
         normalise = self.model.get_vec_normalize_env()
         task = reward if normalise is None else normalise.normalize_reward(reward)
         raw, mixed = mix_block(self.bonus, self.mixer, block, task, self.model.num_timesteps)
-        self.returns.add(task, mixed.total, block.done.cpu().numpy())
+        self.returns.add(reward, in_task_units(self.model, self.mixer, reward, mixed), block.done.cpu().numpy())
         self._seen = True
         if update:
             metrics = self.bonus.update()
@@ -213,18 +209,14 @@ class IntrinsicReplayBuffer:
     def state_dict(self) -> dict[str, Any]:
         """Bonus, mixer, accounts and the steps that wait for the next update; not the stored transitions."""
         return {
-            "bonus": self.bonus.state_dict(),
-            "mixer": self.mixer.state_dict(),
-            "returns": self.returns.state_dict(),
+            **parts(self),
             "steps": self._steps.state_dict(),
             "counters": [self.updates, self._since_update, int(self._seen)],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` saved."""
-        self.mixer.load_state_dict(state["mixer"])
-        self.bonus.load_state_dict(state["bonus"])
-        self.returns.load_state_dict(state["returns"])
+        load_parts(self, state, steps={}, counters=[0, 0, 0])
         self._steps.load_state_dict(state["steps"])
         self.updates, self._since_update, seen = state["counters"]
         self._seen = bool(seen)
@@ -247,7 +239,7 @@ def check_replay(buffer: ReplayBuffer | None, bonus: IntrinsicReward) -> ReplayB
     if bonus.episodic:
         raise ValueError(
             f"bonus: {type(bonus).__name__} keeps a memory per environment, where a sampled transition has no place; "
-            "use an on-policy algorithm with IntrinsicCallback, or a bonus without such a memory"
+            "use 'lgn_lifelong', 'rnd' or another bonus without one, or an on-policy algorithm with IntrinsicCallback"
         )
     return buffer
 

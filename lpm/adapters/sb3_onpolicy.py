@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
-from lpm.adapters._common import Returns, Steps, check_count, choose, make_mixer, mix_block
+from lpm.adapters._common import Returns, Steps, check_settings, choose, make_mixer, mix_block
+from lpm.adapters._state import load_parts, parts
 from lpm.adapters.sb3_model import (
     attach_bonus,
     final_obs,
+    in_task_units,
     last_values,
     raw_obs,
     raw_reward,
@@ -49,24 +52,25 @@ class IntrinsicCallback(BaseCallback):
         *,
         mixer: MixerConfig | None = None,
         obs_key: str | None = None,
-        update_every: int = 1,
         verbose: int = 0,
         **settings: Any,
     ) -> None:
         """`bonus`: a name with its `settings`, or one that `make_bonus` made. `weight`: how much it counts beside the
         task, 0.3 if left out. `mixer`: all settings of the mixing in place of the weight. `obs_key`: the entry of Dict
-        observations that the bonus sees. `update_every`: rollouts between two updates of the bonus.
+        observations that the bonus sees. It learns after each rollout, or when `rollout_steps` steps, one of its
+        settings, are full: A2C's rollouts are short.
         """
         super().__init__(verbose)
         self.obs_key = obs_key
-        self.update_every = check_count("update_every", update_every)
         self.rollouts = 0
         """Rollouts that the bonus has seen."""
         self.monitor = BonusMonitor()
         self._given = bonus, weight, mixer, settings
-        make_mixer(1, weight, mixer)  # settings that do not fit are refused here
+        make_mixer(1, weight, mixer)  # settings that do not fit are refused here, as is a name that is not known
         if isinstance(bonus, IntrinsicReward):
             self._use(bonus)
+        elif isinstance(bonus, str):
+            check_settings(bonus, settings)
         self._rewards: list[NDArray[Any]] = []  # what the model is given, perhaps normalised
         self._added: list[NDArray[np.float32]] = []
         self._obs: Any = None
@@ -95,7 +99,9 @@ class IntrinsicCallback(BaseCallback):
         self._rewards.clear()
         self._added.clear()
         # learn() may have reset the environments in the middle of their episodes
-        self.returns.restart(np.asarray(self.model._last_episode_starts, dtype=np.bool_))
+        starts = np.array(self.model._last_episode_starts, dtype=np.bool_)
+        self.returns.restart(starts)
+        self.bonus.end_episodes(torch.from_numpy(starts))
         self._obs = np.array(choose(raw_obs(self.model, self.model._last_obs), self.obs_key))
 
     def _on_step(self) -> bool:
@@ -121,16 +127,18 @@ class IntrinsicCallback(BaseCallback):
                 f"IntrinsicCallback: expected to see all {model.rollout_buffer.buffer_size} steps of a rollout, got "
                 f"{len(self._steps)}; pass it to learn() directly or in a list, not inside another callback"
             )
-        block = self._steps.take(self.bonus)
+        block, _ = self._steps.take(self.bonus)
         rewards = np.stack(self._rewards)
         raw, mixed = mix_block(self.bonus, self.mixer, block, rewards, model.num_timesteps)
         buffer = model.rollout_buffer
         buffer.rewards = (mixed.total + self._time_limit_part(rewards, buffer.rewards)).astype(np.float32)
         buffer.compute_returns_and_advantage(last_values(model), np.asarray(model._last_episode_starts))
-        self.returns.add(rewards, mixed.total, block.done.cpu().numpy())
+        assert block.reward is not None
+        task = block.reward.cpu().numpy()
+        self.returns.add(task, in_task_units(model, self.mixer, task, mixed), block.done.cpu().numpy())
         self.rollouts += 1
-        metrics = self.bonus.update() if self.rollouts % self.update_every == 0 else {}
-        record(model, raw, mixed, metrics, self)
+        learns = self.rollouts % (self.bonus.rollout_steps // model.n_steps) == 0
+        record(model, raw, mixed, self.bonus.update() if learns else {}, self)
 
     def _time_limit_part(self, rewards: NDArray[Any], stored: NDArray[np.float32]) -> NDArray[Any]:
         """(T, N): what the model itself has added to the rewards in its buffer."""
@@ -147,18 +155,11 @@ class IntrinsicCallback(BaseCallback):
     # ---- state --------------------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any]:
         """Bonus, mixer and accounts, between two rollouts."""
-        return {
-            "bonus": self.bonus.state_dict(),
-            "mixer": self.mixer.state_dict(),
-            "returns": self.returns.state_dict(),
-            "rollouts": self.rollouts,
-        }
+        return {**parts(self), "rollouts": self.rollouts}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` saved."""
-        self.mixer.load_state_dict(state["mixer"])
-        self.bonus.load_state_dict(state["bonus"])
-        self.returns.load_state_dict(state["returns"])
+        load_parts(self, state, rollouts=0)
         self.rollouts = state["rollouts"]
 
 

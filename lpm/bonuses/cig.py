@@ -103,7 +103,7 @@ class CIG(MemoryBonus, Learner):
             before = memory.stored * memory.live.unsqueeze(2)
             rewards[t] = conditional_gain(rows[t], before, self.noise)
             memory.push(rows[t], batch.valid[t])
-            memory.clear(done[t])
+            memory.end_episodes(done[t])
         return rewards
 
     def _deviations(self, obs: Tensor, action: Tensor) -> Tensor:

@@ -87,9 +87,14 @@ class E3B(MemoryBonus, Learner):
                 layer_norm=config.layer_norm,
             )
         self.add_optimizer("model", self.model.parameters(), config.lr)
-        empty = torch.eye(config.features, dtype=torch.float64) / config.ridge
-        self.register_buffer("inverse", empty.repeat(self.num_envs, 1, 1))
-        self.register_buffer("running", torch.zeros(self.num_envs, dtype=torch.bool))
+        self.register_buffer("inverse", torch.zeros(self.num_envs, config.features, config.features).double())
+        self.register_buffer("running", torch.ones(self.num_envs, dtype=torch.bool))
+        self.end_episodes(self.running)
+
+    def end_episodes(self, rows: Tensor) -> None:
+        """Nothing is in memory, (ridge · I)⁻¹."""
+        self.inverse[rows] = torch.eye(self.config.features).to(self.inverse) / self.config.ridge
+        self.running.masked_fill_(rows.to(self.device), False)
 
     def _walk(self, batch: Transitions, keep: bool) -> Tensor:
         ready, inverse, running = self.experience.ready, self.inverse, self.running

@@ -30,7 +30,7 @@ from lpm.core.settings import expect_at_least, expect_choice, reject_unused
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import RingBuffer
 from lpm.nn.fading import FadingCovariance, influence, inverse_root, typical_square
-from lpm.nn.frozen import Design, FrozenFeatures
+from lpm.nn.frozen import KNEE, Design, FrozenFeatures
 from lpm.nn.memory import WindowMemory, episode_starts, nearest_weighted
 from lpm.nn.ridge import RidgeByAction
 from lpm.nn.seeding import seeded
@@ -49,6 +49,8 @@ WINDOW = 2048.0
 """Transitions after which a state has faded to 1/e in the variance V."""
 MOST_ERROR = 4.0
 """Multiples of V beyond which a squared error counts no more: glitches are rare."""
+FAR = 1e4
+"""Units of the scale beyond which it does not fit: it was measured while nothing happened."""
 ACTIONS = 64
 """Of the latest transitions, among which the one with the least noise is looked for."""
 
@@ -88,7 +90,7 @@ class LGNConfig:
     units: bool = True
     """Whether distances are measured in steps (slow features then count more than fast ones), or in features."""
     features: int = 64
-    """Width of φ: of the random encoder of images; wider vectors are projected to it."""
+    """Most numbers of φ: wider vectors are projected to it."""
     fourier: int = 64
     """Random Fourier features of a vector that f and g see besides it. Images: none, linear models do."""
     horizon: float = 10_000.0
@@ -111,7 +113,7 @@ class LGN(IntrinsicReward):
 
     label = "LGN"
     family = "recommended"
-    use = "Novelty of what can be learnt: the bonus to use where parts of the world are noise."
+    use = "Novelty of what can be learnt: the bonus to use where observations may be noisy."
     Config = LGNConfig
     config: LGNConfig
     distributed = True
@@ -234,6 +236,9 @@ class LGN(IntrinsicReward):
         if fresh == 0 or (first and fresh < self.config.warmup):
             return {}
         slots, held, group = buffer.last(fresh), min(fresh, len(buffer)), self.group
+        if not first and self._outgrown(buffer["new"][slots]):
+            self._restart()
+            return {}
         order = None if group.is_single else RowIndex(group, buffer.places(slots, held), held)
         action, rows = buffer["action"][slots], [buffer[name][slots] for name in names]
         if first:
@@ -262,6 +267,20 @@ class LGN(IntrinsicReward):
             "gate_std": group.std(gate),
             "unexplained": group.mean(squares.sum(1)) / self.variance.sum(),
         }
+
+    def _outgrown(self, new: Tensor) -> bool:
+        """Whether most numbers of most states are far outside the range that was measured: it was one at rest."""
+        if self.spaces.kind == "image":
+            return False
+        (most,) = self.group.sum((new.abs() > KNEE * math.asinh(FAR / KNEE)).double().mean().view(1))
+        return bool(most > 0.5 * self.group.size)
+
+    def _restart(self) -> None:
+        """Begin anew: all that was learnt is in units that do not fit."""
+        sizes = {"num_envs": self.num_envs, "rollout_steps": self.rollout_steps}
+        anew = type(self)(self.spaces, self.config, **sizes, seed=self.generator.initial_seed())
+        for mine, fresh in zip(self.buffers(), anew.buffers(), strict=True):
+            mine.copy_(fresh)
 
     def _measure(self, change: Tensor, state: Tensor, ordinary: Tensor) -> None:
         """Renew S and V. A step counts as far as it could be foreseen, and none much more than a typical one."""

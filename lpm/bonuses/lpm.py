@@ -274,7 +274,7 @@ class LPM(AlgorithmOne):
 
     label = "LPM"
     family = "progress"
-    use = "The paper's learning progress: last error minus what it was expected to be."
+    use = "The paper's learning progress: what the error used to be minus what it is."
     Config = LPMConfig
     config: LPMConfig
     distributed = True

@@ -49,7 +49,7 @@ class NovelD(MemoryBonus, Learner):
 
     label = "NovelD"
     family = "novelty"
-    use = "Pays where novelty rises: the frontier of what is known."
+    use = "Novelty that rises: the frontier of what is known."
     Config = NovelDConfig
     config: NovelDConfig
     reference = "Zhang et al. 2021, NovelD: A Simple yet Effective Exploration Criterion"

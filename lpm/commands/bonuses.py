@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bonuses:
-    """List the bonuses, the one to start with first: what each rewards, its reference and its variants. Those that
-    are named are shown with their fields."""
+    """List the bonuses, the one to start with first, and what each is for. Those that are named are shown with their
+    formula in words, reference, variants and fields."""
 
     names: tyro.conf.Positional[tuple[str, ...]] = ()
     """Show only these."""
     fields: bool | None = None
-    """Show the fields that `lpm.make` accepts, with defaults and meanings; if not given, only of named bonuses."""
+    """Show all about each, its fields with defaults and meanings included; if not given, only of named bonuses."""
     noise_table: bool = False
     """Instead, train each on one learnable and one noisy transition and show what it still gives for the noise."""
     seeds: int = 3
@@ -67,17 +67,23 @@ def run(args: Sequence[str]) -> int:
             status = 1
             continue
         shown = bool(options.names) if options.fields is None else options.fields
-        lines: list[Text | Padding] = [Text(line) for line in (entry.bonus.__doc__ or "").strip().splitlines()[:1]]
-        if entry.bonus.reference:
-            lines.append(Text(entry.bonus.reference, style="dim"))
-        if entry.bonus.variants:
-            lines.append(Text(f"variants: {', '.join(entry.bonus.variants)}"))
+        formula = (entry.bonus.__doc__ or "").strip().partition("\n")[0]
+        lines: list[Text | Padding] = [Text(entry.bonus.use or formula)]
+        if entry.defaults:
+            lines.append(Text(f"with {', '.join(f'{field}={value!r}' for field, value in entry.defaults.items())}"))
         if shown:
+            lines.append(Text(formula))
+            if entry.bonus.reference:
+                lines.append(Text(entry.bonus.reference, style="dim"))
+            if entry.bonus.variants:
+                lines.append(Text(f"variants: {', '.join(entry.bonus.variants)}"))
             lines += _fields(entry)
         family = FAMILIES[family_of(name)].label
         mark = "start with this one, the default of `lpm train`" if name == RunConfig.bonus else family
         console.print(f"{name}  ({mark})", style="bold cyan")
         console.print(Padding(Group(*lines), (0, 0, 0, 4)), soft_wrap=False)
+    if not options.names and not options.fields:
+        console.print("    Formula, source and settings of one: lpm bonuses NAME")
     return status
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, make_dataclass
@@ -21,7 +22,7 @@ from lpm.commands.terminal import INTERRUPTED, terminal
 from lpm.core.group import ProcessGroup, WorkerLost
 from lpm.core.registry import configure
 from lpm.envs.third_party import reading_note
-from lpm.runs.checkpoint import CheckpointError
+from lpm.runs.checkpoint import CheckpointError, checkpoints
 from lpm.runs.config import PRESETS, RunConfig
 from lpm.runs.distributed import TIMEOUT_SECONDS, expect_same, joined
 from lpm.runs.folder import RunFolder
@@ -89,7 +90,8 @@ def _plan(args: Sequence[str]) -> tuple[RunConfig, Path, TrainOptions, bool]:
         _options(choices, saved), args=words, prog="lpm train", description=DESCRIPTION, use_underscores=False
     )
     config = _config(given, choices, saved, env)
-    out = given.out or Path("runs") / f"{config.env_id.replace('/', '-')}-{config.algo}-{config.bonus}-{config.seed}"
+    name = re.sub(r"[/:]", "-", f"{config.env_id}-{config.algo}-{config.bonus}-{config.seed}")
+    out = given.out or Path("runs") / name
     return config, out, TrainOptions(given.checkpoint_seconds, given.log, extend=True), given.resume
 
 
@@ -175,7 +177,7 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
         "weight": option(
             float | None, "How much the bonus counts beside the task: short for --mixer.weight, 0.3.", None
         ),
-        **{name: option(kinds[name], texts[name], getattr(base, name)) for name in SHARED},
+        **{name: option(kinds[name], " ".join(texts[name].split()), getattr(base, name)) for name in SHARED},
         "out": option(Path | None, "Folder of the run; runs/ENV-ALGO-BONUS-SEED if not given.", None),
         "resume": option(bool, "Go on with a run: lpm train RUN --resume. Its settings are the defaults.", False),
         "checkpoint_seconds": option(float, "Time between two checkpoints; 0: after every update.", 60.0),
@@ -219,16 +221,19 @@ def _train(config: RunConfig, out: Path, options: TrainOptions, resume: bool, gr
     if note := reading_note(config.env_id, config.wrap):
         console.print(note)
     try:
-        with _Display(console, config.steps) as display:
+        with _Display(console, config) as display:
             outcome = train(config, out, options, resume=resume, say=display.say, on_cycle=display.show, group=group)
     except (WorkerLost, NonFiniteError, CheckpointError) as error:
         what = {WorkerLost: "On as many processes as you like", NonFiniteError: "The last checkpoint is kept"}
-        hint = what.get(type(error), "When this is mended")
-        print(f"lpm train: {printable(str(error))}\n{hint}: {again}", file=sys.stderr)
+        hint = f"{what.get(type(error), 'When this is mended')}: {again}"
+        if isinstance(error, NonFiniteError) and not checkpoints(RunFolder(out).checkpoints):
+            hint = "There is no checkpoint yet to go on from."
+        print(f"lpm train: {printable(str(error))}\n{hint}", file=sys.stderr)
         return 1
     console.print(f"status        {outcome.status}\nsteps         {outcome.steps:,}")
-    console.print(f"time          {outcome.seconds:,.1f} s\nlast metrics  {_numbers(outcome.metrics) or 'none yet'}")
-    console.print(f"look at it    lpm watch {out}")
+    metrics = display.numbers(outcome.metrics) or "none yet"
+    console.print(f"time          {outcome.seconds:,.1f} s\nlast metrics  {metrics}")
+    console.print(f"look at it    lpm {'watch' if display.renders else 'report'} {out}")
     if outcome.status == "interrupted":
         console.print(f"Interrupted at step {outcome.steps:,}, and saved. Go on with: {again}")
         return INTERRUPTED
@@ -240,7 +245,7 @@ class _Display:
 
     quiet_seconds = 30.0
 
-    def __init__(self, console: Console, steps: int) -> None:
+    def __init__(self, console: Console, config: RunConfig) -> None:
         self.console = console
         self.progress = Progress(
             TextColumn("{task.fields[speed]:>9}"),
@@ -251,7 +256,9 @@ class _Display:
             console=console,
             disable=not console.is_terminal,
         )
-        self.task = self.progress.add_task("", total=steps, speed="", numbers="")
+        self.task = self.progress.add_task("", total=config.steps, speed="", numbers="")
+        self.pays = config.mixer.weight > 0
+        self.renders = False
         self.first: tuple[float, int] | None = None
         self.said = monotonic()
 
@@ -269,23 +276,24 @@ class _Display:
     def show(self, agent: Agent, metrics: dict[str, float]) -> None:
         """After each update."""
         now = monotonic()
+        self.renders = "rgb_array" in agent.collector.envs.metadata.get("render_modes", ())
         if self.first is None:
             # the first update pays for warming up: speed counts from its end
             self.first = (now, agent.steps)
             return
         speed = (agent.steps - self.first[1]) / max(now - self.first[0], 1e-9)
-        numbers = _numbers(metrics)
+        numbers = self.numbers(metrics)
         self.progress.update(self.task, completed=agent.steps, speed=f"{speed:,.0f}/s", numbers=numbers)
         if not self.console.is_terminal and now - self.said > self.quiet_seconds:
             self.said = now
             self.console.print(f"step {agent.steps:,}  {speed:,.0f}/s  {numbers}")
 
-
-def _numbers(metrics: dict[str, float]) -> str:
-    shown = (
-        ("return", "return", "{:.2f}"),
-        ("bonus", "bonus/raw_mean", "{:+.3g}"),
-        ("coverage", "coverage", "{:.1%}"),
-        ("noise", "noise_share", "{:.0%}"),
-    )
-    return "  ".join(f"{label} {form.format(metrics[name])}" for label, name, form in shown if name in metrics)
+    def numbers(self, metrics: dict[str, float]) -> str:
+        """What is worth a look; a bonus that counts for nothing is not."""
+        shown = (
+            ("return", "return", "{:.2f}"),
+            *([("bonus", "bonus/raw_mean", "{:+.3g}")] if self.pays else []),
+            ("coverage", "coverage", "{:.1%}"),
+            ("noise", "noise_share", "{:.0%}"),
+        )
+        return "  ".join(f"{label} {form.format(metrics[name])}" for label, name, form in shown if name in metrics)

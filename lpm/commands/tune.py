@@ -116,11 +116,9 @@ def _experiment(options: Tune) -> Experiment:
 
 def _score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
     """The mean return of the last tenth of the steps, and the cells that were visited."""
-    found = last(curves, "cells")
-    if "return" in curves:
-        steps, values = known(curves, "return")
-        found["return"] = float(np.mean([v for step, v in zip(steps, values, strict=True) if step > 0.9 * steps[-1]]))
-    return found
+    steps, values = known(curves, "return")
+    late = [value for step, value in zip(steps, values, strict=True) if step > 0.9 * steps[-1]]
+    return {**last(curves, "cells"), **({"return": float(np.mean(late))} if late else {})}
 
 
 def tune(options: Tune, experiment: Experiment, out: Path) -> int:

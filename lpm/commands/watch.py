@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -55,6 +55,8 @@ class Watch:
 
 def run(args: Sequence[str]) -> int:
     """Parse, roll out, draw."""
+    from lpm.report.figures import draw_visits, encoded
+
     options = parse(Watch, args)
     for name in ("steps", "every", "fps"):
         if getattr(options, name) <= 0:
@@ -73,7 +75,8 @@ def run(args: Sequence[str]) -> int:
     if len(visits):
         seen, picture = f"{np.count_nonzero(visits):,} of {len(visits):,} cells visited", laid_out(config, visits)
         if picture is not None:
-            write_heat_map(out / "coverage.png", picture, f"{config.env_id}, {config.algo} + {config.bonus}\n{seen}")
+            drawn = draw_visits([f"{config.env_id}, {config.algo} + {config.bonus}\n{seen}"], [picture], size=6.0)
+            write_atomic(out / "coverage.png", encoded(drawn, ["png"])["png"])
         where = "no map: how they lie is not known" if picture is None else f"in {out / 'coverage.png'}"
         console.print(f"{seen}, {where}")
     frames, total, length = rollout(config, weights, options)
@@ -100,10 +103,8 @@ def rollout(config: RunConfig, weights: dict[str, Any], options: Watch) -> tuple
     with _drawing(config.env_id), warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*render_mode")  # said below, with what to do
         envs = make_envs(dataclasses.replace(config, env=settings), 1, render_mode="rgb_array")
-    try:
+    with closing(envs):
         return _rollout(envs, config, weights, options)
-    finally:
-        envs.close()
 
 
 def _rollout(
@@ -191,19 +192,11 @@ LAYOUTS = {
 
 def laid_out(config: RunConfig, visits: NDArray[Any]) -> NDArray[np.float64] | None:
     """Visits per cell as a picture, NaN where no agent can be; None where nobody knows how the cells lie."""
-    picture: NDArray[np.float64]
     if config.env_id == "lpm/Rooms-v0":  # its cells are the floor, which its settings draw
         free = find_attribute(make_envs(config, 1), "free", None)
-        picture = np.full(free.shape, np.nan)
+        picture: NDArray[np.float64] = np.full(free.shape, np.nan)
         picture[free] = visits
         return picture
     if config.env_id not in LAYOUTS:
         return None
     return LAYOUTS[config.env_id](visits.astype(np.float64))
-
-
-def write_heat_map(path: Path, picture: NDArray[np.float64], title: str) -> None:
-    """Visits per cell on a logarithmic scale; cells never visited are grey."""
-    from lpm.report.figures import draw_visits, encoded
-
-    write_atomic(path, encoded(draw_visits([title], [picture], size=6.0), ["png"])["png"])

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from numbers import Integral
-from typing import Any, ClassVar, ParamSpec, Self, TypeVar
+from typing import Any, ClassVar, ParamSpec, Protocol, Self, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +42,14 @@ def default_torch_state(function: Callable[P, R]) -> Callable[P, R]:
                 torch.set_default_dtype(dtype)
 
     return call
+
+
+@runtime_checkable
+class KeepsEpisodes(Protocol):
+    """A part of a bonus that remembers the present episode of each environment."""
+
+    def end_episodes(self, rows: Tensor) -> None:
+        """Forget those of these environments (N,)."""
 
 
 class IntrinsicReward(nn.Module):
@@ -147,6 +155,14 @@ class IntrinsicReward(nn.Module):
                 came = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
                 raise ValueError(f"{type(self).__name__}.update: expected metric {name!r} as a 0-d tensor, got {came}")
         return {name: value.detach() for name, value in metrics.items()}
+
+    @default_torch_state
+    def end_episodes(self, rows: Tensor) -> None:
+        """The episodes of these environments (N,) are over without a last transition: they were reset from outside."""
+        for module in self.children():
+            for part in module.modules():
+                if isinstance(part, KeepsEpisodes):
+                    part.end_episodes(rows.to(self.device))
 
     # ---- what a method implements -------------------------------------------------------------------------
     def _build(self) -> None:

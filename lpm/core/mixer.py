@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -13,6 +14,7 @@ from torch import Tensor
 from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.core.scale import KEPT, ReturnScale, RunningDeviation
 from lpm.core.settings import check_types, expect, expect_choice
+from lpm.storage.state_tree import check_like
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
@@ -107,7 +109,15 @@ class RewardMixer:
             self.task_scale.observe(self._clipped(task), valid)
         if self.config.scale != "none":
             self.bonus_scale.observe(bonus, valid)
-        return Mixed(self.task(task), self.bonus(bonus))
+        with np.errstate(over="ignore", invalid="ignore"):
+            mixed = Mixed(self.task(task), self.bonus(bonus))
+            fits = bool(np.isfinite(mixed.total).all())
+        if not fits:
+            raise ValueError(
+                "rewards: expected a finite sum of task and bonus, got one beyond single precision from task rewards "
+                f"up to {np.abs(task).max():.3g} and bonuses up to {np.abs(bonus).max():.3g} with {self.config}"
+            )
+        return mixed
 
     def task(self, reward: Rewards) -> Rewards:
         """The environment's reward as the learner sees it, by the scale as it is now."""
@@ -162,12 +172,17 @@ class RewardMixer:
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore what `state_dict` saved."""
-        came = len(state["task.rows"])
-        if came != self.num_envs:
-            raise ValueError(f"RewardMixer: expected a state of {self.num_envs} environments, got {came}")
+        self.check_state(state)
         for name, scale in (("task", self.task_scale), ("bonus", self.bonus_scale)):
             part = {key.removeprefix(f"{name}."): value for key, value in state.items() if key.startswith(f"{name}.")}
             scale.load_state_dict(part)
+
+    def check_state(self, state: dict[str, Tensor]) -> None:
+        """Raise what `load_state_dict` would."""
+        rows = state.get("task.rows") if isinstance(state, Mapping) else None
+        if isinstance(rows, Tensor) and rows.ndim and len(rows) != self.num_envs:
+            raise ValueError(f"mixer: expected a state of {self.num_envs} environments, got {len(rows)}")
+        check_like(self.state_dict(), state, "mixer")
 
     @staticmethod
     def rows_of(state: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -99,6 +99,12 @@ class Spaces:
         return self.kind != "vector" and bool(np.isfinite(box.low).all() and np.isfinite(box.high).all())
 
     @cached_property
+    def bits(self) -> bool:
+        """Whether observations are whole numbers from 0 to 1."""
+        box: Any = self.observation
+        return bool(np.issubdtype(box.dtype, np.integer) and (box.low >= 0).all() and (box.high <= 1).all())
+
+    @cached_property
     def channels_last(self) -> bool:
         """Whether the raw image is H×W×C."""
         if len(self.obs_shape) != 3:

@@ -62,13 +62,15 @@ class EpisodeSums:
         self.ended = 0
         """Episodes so far."""
 
-    def add(self, block: NDArray[Any], done: Mask) -> None:
-        """A (numbers, T, N) block; `done` (T, N) says where an episode ended."""
-        start = 0
+    def add(self, block: NDArray[Any], done: Mask, left: Mask | None = None) -> None:
+        """A (numbers, T, N) block; `done` (T, N) says where an episode ended, `left` which of them counts for nothing:
+        the environment was reset before its end.
+        """
+        start, counted = 0, done if left is None else done & ~left
         for t in np.flatnonzero(done.any(axis=1)):
             self.running += block[:, start : t + 1].sum(axis=1)
-            self.recent.extend(map(tuple, self.running[:, done[t]].T.tolist()))
-            self.ended += int(done[t].sum())
+            self.recent.extend(map(tuple, self.running[:, counted[t]].T.tolist()))
+            self.ended += int(counted[t].sum())
             self.running[:, done[t]] = 0.0
             start = int(t) + 1
         self.running += block[:, start:].sum(axis=1)

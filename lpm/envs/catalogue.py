@@ -19,6 +19,7 @@ from lpm.storage.files import png_bytes, write_atomic
 from lpm.utils.versions import pip_install
 
 _MAZE = "lpm/NMaze-v0"
+_WIDEST = 1600
 _NOISE_BORDER, _PLAIN_BORDER = (210, 40, 40), (200, 200, 200)
 
 
@@ -86,7 +87,7 @@ def render_strips(folder: str | Path, names: Iterable[str] | None = None) -> lis
 
 
 def render_strip(entry: EnvEntry, seed: int = 0) -> NDArray[np.uint8]:
-    """Pictures of the demo's steps, side by side."""
+    """Pictures of the demo's steps, row by row where they are too wide for a page."""
     env = entry.make(render_mode="rgb_array")
     _, info = env.reset(seed=seed)
     pictures = [_bordered(env.render(), bool(info["noise"]))]
@@ -95,7 +96,10 @@ def render_strip(entry: EnvEntry, seed: int = 0) -> NDArray[np.uint8]:
             *_, info = env.step(np.asarray(action, dtype=env.action_space.dtype)[()])
         pictures.append(_bordered(env.render(), bool(info["noise"])))
     env.close()
-    return strip(pictures)
+    rows = -(-len(pictures) * pictures[0].shape[1] // _WIDEST)
+    columns = -(-len(pictures) // rows)
+    pictures += [np.full_like(pictures[0], 255)] * (rows * columns - len(pictures))
+    return np.concatenate([strip(pictures[i : i + columns]) for i in range(0, len(pictures), columns)])
 
 
 def _bordered(picture: Any, noise: bool) -> NDArray[np.uint8]:

@@ -36,6 +36,7 @@ Family = Literal[
     "sticky",
     "dynamics",
     "doors",
+    "stays",
 ]
 View = Literal["xy", "onehot"]
 FAMILIES: dict[Family, str] = {
@@ -52,6 +53,7 @@ FAMILIES: dict[Family, str] = {
     "sticky": "a quarter of the actions repeat the last",
     "dynamics": "every other room mirrors the moves",
     "doors": "doors let through three times in ten",
+    "stays": "a fifth action draws numbers beside the place, which stay",
 }
 WATCH = 4  # the fifth action
 SMALL = 0.05  # standard deviation of the small noise, as a share of the range
@@ -60,6 +62,7 @@ FRAMES = 256  # of the video, which is a loop
 SEQUENCE = 1 << 16  # length of the pseudo-random sequence
 _MOVES = np.array([(0, -1), (0, 1), (-1, 0), (1, 0), (0, 0)])  # up, down, left, right, watching; (x, y)
 _WATCHED, _ALWAYS = ("action", "photographs", "sequence"), ("video", "half", "small")
+_BESIDE = {"half": 1, "place": 1, "room": 1, "wall": 1, "stays": 1, "video": 2}  # numbers for each of the place
 
 
 def generate_layout(num_rooms: int, room_size: int, layout: int) -> NDArray[np.bool_]:
@@ -114,12 +117,12 @@ class RoomsVector(BatchedEnv):
         self._signal = (corners if observation == "xy" else onehot).astype(np.float32)
         self._width = self._signal.shape[1]
         self._low = -1.0 if observation == "xy" else 0.0  # of the signal and of noise; both reach up to 1
-        self._beside = {"half": 1, "place": 1, "room": 1, "wall": 1, "video": 2}.get(noise, 0) * self._width
+        self._beside = _BESIDE.get(noise, 0) * self._width
         margin = np.sqrt(3) * SMALL * (1 - self._low) if noise == "small" else 0.0
         super().__init__(
             num_envs,
             Box(np.float32(self._low - margin), np.float32(1 + margin), (self._width + self._beside,), np.float32),
-            Discrete(5 if noise in _WATCHED else 4),
+            Discrete(5 if noise in (*_WATCHED, "stays") else 4),
             autoreset_mode,
             render_mode,
         )
@@ -211,6 +214,9 @@ class RoomsVector(BatchedEnv):
         self._seen[rows, : self._width] = seen
         if self.noise == "video":
             self._seen[rows, self._width :] = self._film[self._clock[rows]]
+        elif self.noise == "stays":
+            self._seen[rows[watching], self._width :] = self._white(rows[watching], self._beside)
+            shown = watching
         elif self._beside:
             size = {"half": np.ones(len(rows)), "wall": watching}.get(self.noise, self._size[place])
             self._seen[rows, self._width :] = self._white(rows, self._beside) * size[:, None]

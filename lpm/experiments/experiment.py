@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -153,49 +154,43 @@ class Experiment:
             return ""
         absent = [m for m in methods if not any(done[c, m] for c in conditions)]
         empty = [c for c in conditions if not any(done[c, m] for m in methods)]
-        few = [
-            f"{self.methods[m].label} in {self.conditions[c]} ({n})"
-            for (c, m), n in done.items()
-            if n < seeds and m not in absent and c not in empty
-        ]
-
-        def listed(names: Sequence[str]) -> str:
-            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-            return "; ".join(names[:MOST_NAMED]) + more  # labels have commas
-
+        lacking = {
+            "No runs of ": [self.methods[m].label for m in absent],
+            "No runs in ": [self.conditions[c] for c in empty],
+            f"Fewer than {seeds} seeds: ": [
+                f"{self.methods[m].label} in {self.conditions[c]} ({n})"
+                for (c, m), n in done.items()
+                if n < seeds and m not in absent and c not in empty
+            ],
+        }
         parts = [f"Not complete: {sum(done.values()):,} of {seeds * len(done):,} runs at scale {scale}."]
-        if absent:
-            parts.append(f"No runs of {listed([self.methods[m].label for m in absent])}.")
-        if empty:
-            parts.append(f"No runs in {listed([self.conditions[c] for c in empty])}.")
-        if few:
-            parts.append(f"Fewer than {seeds} seeds: {listed(few)}.")
+        for what, names in lacking.items():
+            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+            parts += [f"{what}{'; '.join(names[:MOST_NAMED])}{more}."] if names else []  # labels have commas
         return " ".join(parts)
 
     def show(self, results: Sequence[Result], conditions: Mapping[str, str], **shown: Any) -> Evidence:
         """Evidence with everything that follows from the experiment itself."""
-        methods = {method for _, method in self.found(results)}
-        return Evidence(
-            **{
-                "name": self.name,
-                "title": self.title,
-                "place": self.place,
-                "about": self.about,
-                "scale": results[0]["settings"]["scale"],
-                "methods": {name: method.label for name, method in self.methods.items() if name in methods},
-                "conditions": conditions,
-                "metrics": self.metrics,
-                "claims": self.claims,
-                "versions": results[0]["versions"],
-                "lower_is_better": self.lower_is_better,
-                "unranked": self.unranked,
-                "not_ranked": self.not_ranked,
-                "unfinished": self.unfinished(results),
-                "seconds": _median_seconds(results),
-                "warnings": (*unknown_runs(results, self), *divergences(results)),
-                **shown,
-            }
-        )
+        present = {method for _, method in self.found(results)}
+        same = ("name", "title", "place", "about", "metrics", "claims", "lower_is_better", "unranked", "not_ranked")
+        own = {
+            **{name: getattr(self, name) for name in same},
+            "scale": results[0]["settings"]["scale"],
+            "methods": {name: method.label for name, method in self.methods.items() if name in present},
+            "conditions": conditions,
+            "versions": results[0]["versions"],
+            "unfinished": self.unfinished(results),
+            "seconds": _median_seconds(results),
+            "warnings": (*self._unknown_runs(results), *divergences(results)),
+        }
+        return Evidence(**{**own, **shown})
+
+    def _unknown_runs(self, results: Sequence[Result]) -> Iterator[str]:
+        """A warning for each method or condition that the experiment does not have: its runs are not shown."""
+        for kind, known in (("method", self.methods), ("condition", self.conditions)):
+            for name, count in Counter(str(result["settings"][kind]) for result in results).items():
+                if name not in known:
+                    yield f"{self.name}: {count} runs of the unknown {kind} {name!r} are left out"
 
 
 MOST_NAMED = 6
@@ -249,14 +244,3 @@ def divergences(results: Sequence[Result]) -> tuple[str, ...]:
         if r.get("diverged")
         for s in (r["settings"],)
     )
-
-
-def unknown_runs(results: Sequence[Result], experiment: Experiment) -> tuple[str, ...]:
-    """A warning for each method or condition in results that the experiment does not have: they are not shown."""
-    warnings = []
-    for kind, known in (("method", experiment.methods), ("condition", experiment.conditions)):
-        for name in dict.fromkeys(str(result["settings"][kind]) for result in results):
-            if name not in known:
-                count = sum(str(result["settings"][kind]) == name for result in results)
-                warnings.append(f"{experiment.name}: {count} runs of the unknown {kind} {name!r} are left out")
-    return tuple(warnings)

@@ -196,7 +196,7 @@ class TrainingExperiment(Experiment):
     def _curves(self, condition: str, method: str, found: Sequence[Result]) -> list[Curve]:
         curves = []
         for metric in self.metrics:
-            chosen = {_seed(r): r["curves"] for r in found if metric in r["curves"] and known(r["curves"], metric)[0]}
+            chosen = {_seed(r): r["curves"] for r in found if known(r["curves"], metric)[0]}
             if not chosen:
                 continue
             steps = max((curve["step"] for curve in chosen.values()), key=len)
@@ -239,7 +239,7 @@ def run_training(config: RunConfig, tick: Tick, scratch: Path) -> Result:
 
     options = TrainOptions(checkpoint_seconds=CHECKPOINT_SECONDS, tensorboard=False)
     try:
-        outcome = train(config, scratch, options, resume=resume, say=_silent, on_cycle=progress)
+        outcome = train(config, scratch, options, resume=resume, say=lambda message: None, on_cycle=progress)
     except NonFiniteError as error:
         # the same settings end like this again: a result like any other, that says how far it got
         tick(config.steps - done)
@@ -299,15 +299,12 @@ def _seed(result: Result) -> int:
     return int(result["settings"]["seed"])
 
 
-def _silent(message: str) -> None:
-    return None
-
-
 # ---- scores and pictures that several experiments share ---------------------------------------------------------
 def known(curves: Mapping[str, Sequence[float | None]], metric: str) -> tuple[list[float], list[float]]:
-    """Steps and values where there is a value."""
-    pairs = [(s, v) for s, v in zip(curves["step"], curves[metric], strict=True) if s is not None and v is not None]
-    return [s for s, _ in pairs], [v for _, v in pairs]
+    """Steps and values where there is a value; none if it was not recorded."""
+    pairs = zip(curves["step"], curves.get(metric, ()), strict=metric in curves)
+    both = [(step, value) for step, value in pairs if step is not None and value is not None]
+    return [step for step, _ in both], [value for _, value in both]
 
 
 def cells_seen(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:

@@ -13,16 +13,16 @@ from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.bayes import median_distance
 from lpm.nn.inputs import ObservationInput, in_chunks, same_rows
-from lpm.nn.networks import SMALLEST_IMAGE
-from lpm.nn.random_target import random_encoder
 from lpm.nn.statistics import HashedSample
 
 KNEE = 10.0
 """Vectors: robust units up to which the scale is as good as linear; logarithmic beyond."""
 LARGEST = 1e30
 """What a division that overflows counts as."""
+SIDE = 4
+"""Pixels on a side of the picture that is made of an image: few enough that noise in single pixels averages out."""
 MIN_SCALE = 1e-3
-"""Least scale of layer-normed features, whose differences are of order 1: smaller ones are rounding."""
+"""Least scale of pixels, which are between 0 and 1."""
 CHUNK = 1 << 21
 """Numbers that are encoded at a time: what a cache holds."""
 MOST_ACTIONS = 32
@@ -32,9 +32,9 @@ MOST_ACTIONS = 32
 class FrozenFeatures(nn.Module):
     """φ: raw observations to features in two steps, `encoded` (fixed from the start) and `scaled` (once known).
 
-    Images: a random convolutional encoder, layer-normed; then one shift per feature and one common scale. Large ones
-    are halved first, for a tenth of the cost. Vectors and grids: as they come; then the robust scale. `projected` makes
-    at most `features` numbers of wide ones, by a random matrix.
+    Images: a grey picture of SIDE × SIDE pixels, each the mean of its part and of all channels; then one shift per
+    pixel and one common scale. Vectors and grids: as they come; then the robust scale. `projected` makes at most
+    `features` numbers of wide ones, by a random matrix.
     """
 
     shift: Tensor
@@ -48,27 +48,23 @@ class FrozenFeatures(nn.Module):
             size = math.prod(spaces.input_shape)
             spaces = Spaces(Box(-math.inf, math.inf, (size,)), spaces.action)
         self.input = ObservationInput(spaces, "robust" if vector else "none")
-        shape = spaces.input_shape
-        self.halved = not vector and min(shape[1:]) >= 2 * SMALLEST_IMAGE
-        if self.halved:
-            shape = (shape[0], shape[1] // 2, shape[2] // 2)
-        self.encoder: nn.Module | None = None if vector else random_encoder(shape, features)
-        self.raw_width = math.prod(spaces.input_shape) if vector else features
-        self.width = min(self.raw_width, features)
+        self.numbers = math.prod(spaces.input_shape)
+        self._sized(self.numbers if vector else SIDE**2, features, vector)
+
+    def _sized(self, raw_width: int, features: int, vector: bool) -> None:
+        self.raw_width, self.width = raw_width, min(raw_width, features)
         wide = (self.raw_width, self.width) if self.raw_width > self.width else (0, 0)
         self.register_buffer("projection", torch.randn(wide) / math.sqrt(self.width))
-        self.sample = None if vector else HashedSample(2048, (features,))
-        self.numbers = math.prod(spaces.input_shape)
-        self.register_buffer("shift", torch.zeros(0 if vector else features))
+        self.sample = None if vector else HashedSample(2048, (self.raw_width,))
+        self.register_buffer("shift", torch.zeros(0 if vector else self.raw_width))
         self.register_buffer("scale", torch.ones(()))
 
     def encoded(self, obs: Tensor) -> Tensor:
         """Raw observations (B, ...) to (B, W)."""
-        if self.encoder is None:
+        if self.sample is None:
             return obs.reshape(len(obs), self.raw_width).float()
-        x = self.input.halved(obs) if self.halved else self.input.raw(obs)
-        features = self.encoder(x)
-        return nn.functional.layer_norm(features, features.shape[1:])
+        grey = self.input.raw(obs).mean(1, keepdim=True)
+        return nn.functional.adaptive_avg_pool2d(grey, SIDE).flatten(1)
 
     def observe(self, rows: Tensor, order: RowIndex | None = None) -> None:
         """Take encoded rows into the statistics that `fix` makes final."""

@@ -59,9 +59,9 @@ class EpisodicMemory(nn.Module):
         self.rows[env, self.count[env] % self.capacity] = rows[env].to(self.rows.dtype)
         self.count += mask
 
-    def clear(self, mask: Tensor) -> None:
-        """Forget the episodes of the environments in `mask`."""
-        self.count.masked_fill_(mask, 0)
+    def end_episodes(self, rows: Tensor) -> None:
+        """Forget the episodes of these environments (N,)."""
+        self.count.masked_fill_(rows, 0)
 
     def fork(self) -> EpisodicMemory:
         """A copy to run ahead with, for scoring without remembering."""
@@ -86,7 +86,7 @@ class EpisodicMemory(nn.Module):
             self.push(first[t], valid & (self.count == 0))
             rewards.append(query(t))
             self.push(following[t], valid)
-            self.clear(done[t])
+            self.end_episodes(done[t])
         return torch.stack(rewards)
 
     def starts(self, batch: Transitions) -> Tensor:
@@ -238,6 +238,11 @@ class WindowMemory(nn.Module):
         self.rows.zero_()
         self.rows[env, self.capacity - newer[env, place]] = line.rows[env, place]
         self.count.copy_(kept.sum(1).clamp_max(self.capacity))
+
+    def end_episodes(self, rows: Tensor) -> None:
+        """Forget the episodes of these environments (N,)."""
+        self.rows[rows] = 0
+        self.count[rows] = 0
 
     def whole(self, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """The state that a single process would have: environments of several processes beside each other."""

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from lpm.experiments.evidence import Claim, Evidence, PaperNumber, Score
 from lpm.report import seed_statistics as statistics
 from lpm.report.families import REFERENCES, in_order
-from lpm.report.power import LEVEL, POWER, seeds_to_agree, seeds_to_decide
-from lpm.report.seed_statistics import Comparison, Estimate, Floats, Interval, Summary
+from lpm.report.seed_statistics import LEVEL, POWER, Comparison, Estimate, Floats, Interval, Summary
 from lpm.report.text import count_of, decimals, number, signed_span, slug
 
 Verdict = Literal["reproduced", "not reproduced", "undecided", "not compared", "no number"]
@@ -289,7 +288,7 @@ def _verdict(difference: Interval | None, paper: PaperNumber, scale: str, std: f
     if 0.0 not in difference:
         return "not reproduced", span
     if (difference.high - difference.low) / 2 > WIDEST * abs(paper.value):
-        needed = seeds_to_agree(WIDEST * abs(paper.value), std or 0.0, paper.std, paper.seeds)
+        needed = statistics.seeds_to_agree(WIDEST * abs(paper.value), std or 0.0, paper.std, paper.seeds)
         enough = "no number of seeds would do" if needed is None else f"about {count_of(needed, 'seed')} would do"
         return "undecided", f"{span}, too wide to tell; {enough}"
     return "reproduced", span
@@ -353,7 +352,7 @@ def _needed(difference: float, a: Cell, b: Cell, claims: int) -> tuple[int | Non
     """Seeds of each method that would decide between two cells, and the same in words."""
     if a.summary.std is None or b.summary.std is None:
         return None, "one seed has no spread from which to say how many would do"
-    needed = seeds_to_decide(difference, a.summary.std, b.summary.std, claims)
+    needed = statistics.seeds_to_decide(difference, a.summary.std, b.summary.std, claims)
     if needed is None:
         return None, "at this difference no affordable number of seeds would decide it"
     # as many as there are would have done in four of five cases, and did not
@@ -433,6 +432,6 @@ def _overall(evidence: Evidence, cells: Mapping[Key, Cell]) -> Overall | None:
     return Overall(
         metric,
         tuple(conditions),
-        {m: statistics.aggregate(strata[m], "iqm", draw[m]) for m in methods},
+        {m: statistics.estimate(strata[m], "iqm", draw[m]) for m in methods},
         {m: statistics.performance_profile(strata[m], THRESHOLDS, draw[m]) for m in methods},
     )

@@ -137,7 +137,8 @@ def _panels(
         axis.set_visible(False)
     for axis, title in zip(axes, titles, strict=False):
         axis.spines[["top", "right"]].set_visible(False)
-        axis.set_title(plain(title), fontsize=fontsize)
+        lines = (fill(line, round(10 * width)) for line in plain(title).splitlines())
+        axis.set_title("\n".join(lines), fontsize=fontsize)
     return figure, axes[:count]
 
 

@@ -15,6 +15,8 @@ from lpm.report.seed_statistics import Estimate, Floats, percentiles, resampled
 from lpm.report.text import count_of, short_number
 
 RESAMPLES = 2_000
+SHARED = 0.8
+"""The first two share the lead if the first is ahead in a smaller share of the resamples."""
 MOST_IN_FOCUS = 7
 """Lines that charts draw in colour; a reader can tell about eight apart."""
 ENOUGH_SEEDS = 5
@@ -91,15 +93,10 @@ class Ranking:
         return RULE if self.only is None else RULE_OF_ONE
 
     @property
-    def shared(self) -> bool:
-        """Whether the first two cannot be told apart."""
-        return self.sure < 0.8
-
-    @property
     def title(self) -> str:
         """The winner, or the two that cannot be told apart."""
         first, second = (place.label for place in self.places[:2])
-        return f"{first} and {second} share the lead" if self.shared else f"{first} comes first"
+        return f"{first} and {second} share the lead" if self.sure < SHARED else f"{first} comes first"
 
     @property
     def sentence(self) -> str:
@@ -111,7 +108,7 @@ class Ranking:
         else:
             one, other = (short_number(self.only.means[place.method].value) for place in (first, second))
             lead = f"{self.only.metric} {one}"
-        if self.shared:
+        if self.sure < SHARED:
             ahead = f"{first.label} is ahead in {100 * self.sure:.0f} % of the resamples"
             return f"{first.label} and {second.label} share the lead: {lead}, and {other}. {ahead}."
         lead = f"{first.label} leads: {lead}."

@@ -7,10 +7,12 @@ Every function that draws takes a generator, so a page made twice has the same n
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
-from typing import Literal
+from statistics import NormalDist
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -109,32 +111,22 @@ def _iqm_rows(values: Floats) -> Floats:
 def summarise(values: ArrayLike, rng: np.random.Generator) -> Summary:
     """Mean, standard deviation, IQM and the 95 % intervals of one cell."""
     vector = numbers(values)
-    return Summary(
-        n=vector.size,
-        mean=float(vector.mean()),
-        std=float(vector.std(ddof=1)) if vector.size > 1 else None,
-        iqm=iqm(vector),
-        mean_interval=bootstrap_interval([vector], "mean", rng),
-        iqm_interval=bootstrap_interval([vector], "iqm", rng),
-    )
+    mean, middle = estimate([vector], "mean", rng), estimate([vector], "iqm", rng)
+    std = float(vector.std(ddof=1)) if vector.size > 1 else None
+    return Summary(vector.size, mean.value, std, middle.value, mean.interval, middle.interval)
 
 
-def bootstrap_interval(
+def estimate(
     strata: Sequence[ArrayLike], statistic: Statistic, rng: np.random.Generator, resamples: int = RESAMPLES
-) -> Interval | None:
-    """Percentile interval of a statistic of all strata's values together; None if a stratum has one seed."""
-    vectors = _strata(strata)
-    if min(v.size for v in vectors) < 2:
-        return None
-    drawn = np.concatenate([resampled(v, rng, resamples) for v in vectors], axis=1)
-    return percentiles(drawn.mean(axis=1) if statistic == "mean" else _iqm_rows(drawn))
-
-
-def aggregate(strata: Sequence[ArrayLike], statistic: Statistic, rng: np.random.Generator) -> Estimate:
+) -> Estimate:
     """A statistic of all strata's values together, with its stratified bootstrap interval."""
-    together = np.concatenate(_strata(strata))
-    value = float(together.mean()) if statistic == "mean" else iqm(together)
-    return Estimate(value, bootstrap_interval(strata, statistic, rng))
+    vectors = _strata(strata)
+    of_rows: Callable[[Floats], Any] = _iqm_rows if statistic == "iqm" else partial(np.mean, axis=-1)
+    value = float(of_rows(np.concatenate(vectors)))
+    if min(v.size for v in vectors) < 2:
+        return Estimate(value, None)
+    drawn = np.concatenate([resampled(v, rng, resamples) for v in vectors], axis=1)
+    return Estimate(value, percentiles(of_rows(drawn)))
 
 
 def _strata(strata: Sequence[ArrayLike]) -> list[Floats]:
@@ -167,8 +159,7 @@ def curve_band(runs: ArrayLike, rng: np.random.Generator) -> tuple[Floats, Float
     seeds = values.shape[0]
     mean: Floats = values.mean(axis=0)
     if seeds == 1:
-        none = np.full_like(mean, np.nan)
-        return mean, none, none.copy()
+        return mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
     # A seed is drawn with its whole curve: one set of weights for all steps.
     weights = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=BAND_RESAMPLES) / seeds
     low, high = np.quantile(weights @ values, TAILS, axis=0)
@@ -204,17 +195,16 @@ def performance_profile(
 ) -> tuple[Floats, Floats, Floats]:
     """Share of runs that score above each threshold, with a pointwise 95 % band (NaN if a stratum has one seed)."""
     vectors, tau = _strata(strata), numbers(thresholds, "thresholds")
-    value = _share_above(np.concatenate(vectors)[None], tau)[0]
+
+    def share_above(rows: Floats) -> Floats:
+        return np.stack([(rows > t).mean(axis=-1) for t in tau], axis=-1)
+
+    value = share_above(np.concatenate(vectors))
     if min(v.size for v in vectors) < 2:
-        none = np.full_like(value, np.nan)
-        return value, none, none.copy()
+        return value, np.full_like(value, np.nan), np.full_like(value, np.nan)
     drawn = np.concatenate([resampled(v, rng, resamples) for v in vectors], axis=1)
-    low, high = np.quantile(_share_above(drawn, tau), TAILS, axis=0)
+    low, high = np.quantile(share_above(drawn), TAILS, axis=0)
     return value, low, high
-
-
-def _share_above(rows: Floats, tau: Floats) -> Floats:
-    return np.stack([(rows > t).mean(axis=1) for t in tau], axis=1)
 
 
 def permutation_test(
@@ -300,3 +290,51 @@ def difference_interval(
     freedom = (ours + theirs) ** 2 / (ours**2 / (vector.size - 1) + (theirs**2 / (runs - 1) if theirs else 0.0))
     half = float(stats.t.ppf(TAILS[1], freedom)) * math.sqrt(ours + theirs)
     return Interval(difference - half, difference + half)
+
+
+# ---- how many seeds would settle what is open -------------------------------------------------------------------
+# A normal approximation with the spread that was observed. A difference that was observed by chance is larger or
+# smaller than the true one: these are orders of magnitude, which tell "three more seeds" from "no affordable number".
+POWER = 0.8
+"""How surely a difference as large as the observed one should be found."""
+LEVEL = 0.05
+"""A corrected p at or below this settles a claim."""
+MOST = 10_000
+"""More seeds than this are as good as none that would do."""
+
+
+def seeds_to_decide(difference: float, std_a: float, std_b: float, claims: int = 1) -> int | None:
+    """Seeds of each of two methods with which a one-sided test finds this difference; None if none would do.
+
+    Welch's two-sample test by its normal approximation, n = (z(1 − level/claims) + z(power))² (s_a² + s_b²) / d²: each
+    of several claims is held to its share of the level, which is what Holm's correction asks of the first one. At
+    least as many as a permutation test of all runs needs to reach that level at all.
+
+    >>> seeds_to_decide(1.0, 1.0, 1.0), seeds_to_decide(-0.5, 1.0, 1.0), seeds_to_decide(9.0, 1.0, 1.0, claims=8)
+    (13, 50, 5)
+    >>> seeds_to_decide(0.0, 1.0, 1.0) is None
+    True
+    """
+    if difference == 0 or not all(map(math.isfinite, (difference, std_a, std_b))):
+        return None
+    reach = NormalDist().inv_cdf(1 - LEVEL / claims) + NormalDist().inv_cdf(POWER)
+    needed = max(2, math.ceil(reach**2 * (std_a**2 + std_b**2) / difference**2 - 1e-9))
+    while needed <= MOST and math.comb(2 * min(needed, 30), min(needed, 30)) * LEVEL < claims:
+        needed += 1
+    return needed if needed <= MOST else None
+
+
+def seeds_to_agree(half_width: float, std: float, paper_std: float | None, paper_seeds: int | None) -> int | None:
+    """Seeds with which the interval of ours − the paper's is at most this wide to either side; None if none would do.
+
+    The paper's mean has an error of its own, which no seed of ours makes smaller.
+
+    >>> seeds_to_agree(1.0, 2.0, None, None), seeds_to_agree(1.0, 2.0, 5.0, 5) is None
+    (16, True)
+    """
+    theirs = paper_std**2 / paper_seeds if paper_std is not None and paper_seeds else 0.0
+    left = (half_width / NormalDist().inv_cdf(1 - LEVEL / 2)) ** 2 - theirs
+    if left <= 0 or not math.isfinite(std):
+        return None
+    needed = max(2, math.ceil(std**2 / left))
+    return needed if needed <= MOST else None

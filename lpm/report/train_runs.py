@@ -86,34 +86,28 @@ def train_evidence(runs: Sequence[TrainRun]) -> list[Evidence]:
 def _evidence(env_id: str, runs: Sequence[TrainRun]) -> Evidence:
     warnings: list[str] = []
     groups: dict[tuple[str, str], dict[int, TrainRun]] = defaultdict(dict)
-    names = _method_names([run.config for run in runs])
-    for run, method in zip(runs, names, strict=True):
-        seeds = groups[_condition(run.config), method]
-        if run.config.seed in seeds:
-            warnings.append(f"{run.path}: left out: seed {run.config.seed} of {method} is also in "
-                            f"{seeds[run.config.seed].path}")  # fmt: skip
-        else:
-            seeds[run.config.seed] = run
-            if run.early_end:
-                warnings.append(f"{run.path}: {run.early_end}")
+    methods = dict(zip([run.path for run in runs], _method_names([run.config for run in runs]), strict=True))
+    for run in runs:
+        seed, method = run.config.seed, methods[run.path]
+        condition = ", ".join(f"{key}={value}" for key, value in sorted(run.config.env.items()))
+        first = groups[condition, method].setdefault(seed, run)
+        if first is not run:
+            warnings.append(f"{run.path}: left out: seed {seed} of {method} is also in {first.path}")
+        elif run.early_end:
+            warnings.append(f"{run.path}: {run.early_end}")
     scores, curves = [], []
     for (condition, method), seeds in groups.items():
         for metric, (key, _) in METRICS.items():
-            known = {
-                seed: [(x["step"], x[key]) for x in run.lines if _finite(x.get(key))] for seed, run in seeds.items()
-            }
-            known = {seed: pairs for seed, pairs in known.items() if pairs}
-            if not known:
-                continue
-            scores.append(Score(condition, metric, method, {seed: pairs[-1][1] for seed, pairs in known.items()}))
-            curves.append(_curve(condition, metric, method, known))
+            pairs = {s: [(x["step"], x[key]) for x in run.lines if _finite(x.get(key))] for s, run in seeds.items()}
+            if known := {seed: found for seed, found in pairs.items() if found}:
+                scores.append(Score(condition, metric, method, {seed: found[-1][1] for seed, found in known.items()}))
+                curves.append(_curve(condition, metric, method, known))
     present = {score.metric for score in scores}
     budgets = sorted({run.config.steps for run in runs})
     if len(budgets) > 1:
         shown = ", ".join(f"{steps:,}" for steps in budgets)
-        warnings.append(
-            f"{env_id}: runs have different budgets ({shown} steps): their last values are compared as they are"
-        )
+        said = f"runs have different budgets ({shown} steps): their last values are compared as they are"
+        warnings.append(f"{env_id}: {said}")
     return Evidence(
         name=env_id,
         title=f"{env_id}: your runs",
@@ -122,8 +116,8 @@ def _evidence(env_id: str, runs: Sequence[TrainRun]) -> Evidence:
             "Runs of lpm train. Scores are the last values of each run; curves share the steps that all seeds reached.",
         ),
         scale="",
-        methods={method: _label(method, run.config.bonus) for run, method in zip(runs, names, strict=True)},
-        families={method: _family(run.config.bonus) for run, method in zip(runs, names, strict=True)},
+        methods={methods[run.path]: _label(methods[run.path], run.config.bonus) for run in runs},
+        families={methods[run.path]: _family(run.config.bonus) for run in runs},
         conditions={condition: condition for condition, _ in groups},
         metrics={metric: METRICS[metric][1] for metric in sorted(present, key=lambda metric: _place(metric, scores))},
         scores=tuple(scores),
@@ -160,13 +154,13 @@ def _family(bonus: str) -> str:
     return "other" if ":" in bonus else lookup(bonus).bonus.family
 
 
-def _condition(config: RunConfig) -> str:
-    return ", ".join([f"{key}={value}" for key, value in sorted(config.env.items())])
-
-
 def _method_names(configs: Sequence[RunConfig]) -> list[str]:
     """The bonus, and the settings in which runs of one bonus differ (seed, budget and logging aside)."""
-    flat = [_settings(config) for config in configs]
+    ignored = {f"run.{name}" for name in ("seed", "steps", "log_every", "threads", "device", "env_id", "bonus")}
+    flat = [
+        {k.removeprefix("run."): v for k, v in config.flat().items() if k not in ignored and not k.startswith("env.")}
+        for config in configs
+    ]
     names = []
     for config, settings in zip(configs, flat, strict=True):
         same = [other for other, c in zip(flat, configs, strict=True) if c.bonus == config.bonus]
@@ -174,12 +168,6 @@ def _method_names(configs: Sequence[RunConfig]) -> list[str]:
         details = ", ".join(f"{key}={settings.get(key)}" for key in keys)
         names.append(f"{config.bonus}-{details}" if details else config.bonus)
     return names
-
-
-def _settings(config: RunConfig) -> dict[str, Any]:
-    ignored = {"seed", "steps", "log_every", "threads", "device", "env_id", "bonus"}
-    flat = {key.removeprefix("run."): value for key, value in config.flat().items() if not key.startswith("env.")}
-    return {key: value for key, value in flat.items() if key not in ignored}
 
 
 def _common(tables: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ LABELS: Mapping[str, str] = {
 
 def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
     """What a run is scored by: cells, steps on noise, late success, share of the bonus on first visits."""
-    late = {"success": curves.get("success", [])[-(len(curves["step"]) // 3 or 1) :]}
+    late = {name: values[-(len(curves["step"]) // 3 or 1) :] for name, values in curves.items()}
     means = {**average(curves, "noise_share"), **average(late, "success"), **average(curves, "first_visits")}
     return {"cells": float(np.count_nonzero(visits)), "noise_share": 0.0, "success": 0.0, **means}
 

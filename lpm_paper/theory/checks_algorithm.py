@@ -68,16 +68,10 @@ def check_noise(effort: Effort) -> list[CheckResult]:
         section.equal("uniform noise on [-1,1]^2: std", 1.023, std, 5e-4),
         section.equal("uniform noise on [-1,1]^2: exp-form bias", -0.0938, bias, 5e-5),
         section.equal(
-            "exp form with eta = 0.4, D = 784: mean / sigma^2",
-            -0.6,
-            0.4 * (1 + noise.exp_form_bias(784)) - 1,
-            2e-3,
+            "exp form with eta = 0.4, D = 784: mean / sigma^2", -0.6, 0.4 * (1 + noise.exp_form_bias(784)) - 1, 2e-3
         ),
         section.equal(
-            "samples to detect 0.05 nats at D = 2",
-            660,
-            noise.samples_to_detect(0.05, noise.log_error_std(2)),
-            5,
+            "samples to detect 0.05 nats at D = 2", 660, noise.samples_to_detect(0.05, noise.log_error_std(2)), 5
         ),
         section.equal("g clamped at -10, floor 1e-6: permanent pay", 3.816, clamp, 1e-3),
         section.at_most(
@@ -105,10 +99,7 @@ def check_transient() -> list[CheckResult]:
     ]
     checks += [
         section.equal(
-            "D = 784, b = sigma: log((b^2 + sigma^2)/sigma^2) is close",
-            simple,
-            noise.bias_payout(784, 784.0),
-            1e-3,
+            "D = 784, b = sigma: log((b^2 + sigma^2)/sigma^2) is close", simple, noise.bias_payout(784, 784.0), 1e-3
         ),
         section.at_least(
             "D = 1, b = sigma: pays more than log 2 by at least 0.15",
@@ -130,10 +121,7 @@ def check_queue() -> list[CheckResult]:
     checks = [
         section.equal("K = 1: rewards add up to eps_first - eps_last", errors[0] - errors[-1], paid[1:].sum(), 1e-12),
         section.equal(
-            "from MSE 1 to 0 with floor 1e-6, sum of rewards",
-            13.8155,
-            tabular_rewards(steep, 1, 1)[1:].sum(),
-            5e-5,
+            "from MSE 1 to 0 with floor 1e-6, sum of rewards", 13.8155, tabular_rewards(steep, 1, 1)[1:].sum(), 5e-5
         ),
         section.equal(
             "including the first visit: g_0 - eps_last",
@@ -175,9 +163,7 @@ def check_mismatch(effort: Effort) -> list[CheckResult]:
     gains = realised_gain(np.full(50, 0.7), squared, 1.0)
     return [
         section.at_least(
-            "learning cell: the two rewards differ by",
-            0.05,
-            abs(learning.theorem_reward - learning.algorithm_reward),
+            "learning cell: the two rewards differ by", 0.05, abs(learning.theorem_reward - learning.algorithm_reward)
         ),
         section.at_least("lucky prior, misleading data: theorem's r >= IG/c", lucky.bound, lucky.theorem_reward),
         section.at_most(
@@ -246,18 +232,12 @@ def check_single_samples() -> list[CheckResult]:
     return [
         section.equal("q = 1, e = 0", 0.096574, realised_gain(one_, 0 * one_, 1.0)[0], 5e-7),
         section.equal(
-            "q = 1, e^2 = 2 sigma^2 (equals the expected gain)",
-            0.346574,
-            realised_gain(one_, 2 * one_, 1.0)[0],
-            5e-7,
+            "q = 1, e^2 = 2 sigma^2 (equals the expected gain)", 0.346574, realised_gain(one_, 2 * one_, 1.0)[0], 5e-7
         ),
         section.equal("expected gain at q = 1", 0.346574, expected_gain(one_)[0], 5e-7),
         section.equal("closed form against the generic Gaussian KL, largest error", 0, max(gaps), 1e-10),
         section.equal(
-            "same x again and again: 2 n x expected gain -> 1",
-            1,
-            2 * 2000 * expected_gain(repeated)[-1],
-            1e-3,
+            "same x again and again: 2 n x expected gain -> 1", 1, 2 * 2000 * expected_gain(repeated)[-1], 1e-3
         ),
         section.equal(
             "expected gains of 150 samples add up to log det / 2", learner.log_det_precision / 2, total, 1e-6

@@ -87,20 +87,14 @@ def check_theorem1(effort: Effort) -> list[CheckResult]:
         section.at_least("c r - IG, theta_D = MLE, smallest of all grids", 0, best.slack.min()),
         section.equal("r >= IG/c exactly when optimism >= -KL(prior||post), exceptions", 0, mismatches, 0),
         section.at_least(
-            f"corollary, c = n/2, {effort.regressions} random cells: r - 2 IG/n, smallest",
-            0,
-            corollary,
-            1e-13,
+            f"corollary, c = n/2, {effort.regressions} random cells: r - 2 IG/n, smallest", 0, corollary, 1e-13
         ),
         section.equal("IG = 0 gives r = 0 (constant likelihood)", 0, abs(float(constant.reward)), 1e-14),
         section.at_least("IG > 0 gives r > 0, smallest r among those grids", 0, best.reward[best.gain > 1e-12].min()),
         section.equal("regression: c' r_lin identity, largest relative error", 0, linear, 1e-10),
         section.at_least("regression: c' r_lin - IG, theta_D = MLE, smallest", 0, slack, 1e-12),
         section.equal(
-            "regression: optimism of the posterior mean = tr(XSX')/(2 sigma^2), largest error",
-            0,
-            max(mean_gap),
-            1e-10,
+            "regression: optimism of the posterior mean = tr(XSX')/(2 sigma^2), largest error", 0, max(mean_gap), 1e-10
         ),
     ]
 
@@ -115,10 +109,7 @@ def check_surrogate() -> list[CheckResult]:
         checks.append(section.equal(f"its spread over MSE from 1e-3 to 1e3, n = {n}", 0, np.ptp(values), 1e-10))
         checks.append(
             section.equal(
-                f"closed form log Gamma(n/2) - (n/2) log(n/2), n = {n}",
-                jeffreys_constant(n),
-                values[2],
-                1e-10,
+                f"closed form log Gamma(n/2) - (n/2) log(n/2), n = {n}", jeffreys_constant(n), values[2], 1e-10
             )
         )
     model = limits.bell_cell(np.array([1.1, 2.9, 2.3, 1.7]))
@@ -191,10 +182,7 @@ def check_limits() -> list[CheckResult]:
         section.equal("same MSE curve, n = 2 or 200: change of r", 0, float(many.reward - few.reward), 1e-12),
         section.at_least("same MSE curve, n = 2 or 200: change of IG", 0.5, float(many.gain - few.gain)),
         section.at_least(
-            "weak data (MSE^0.001): c r / IG",
-            1000,
-            float(weak.reward / weak.gain),
-            note="r is first order, IG second",
+            "weak data (MSE^0.001): c r / IG", 1000, float(weak.reward / weak.gain), note="r is first order, IG second"
         ),
         section.at_most("Gaussian with fixed sigma, A = 10: r_log < IG/c", bound, reward_log),
     ]

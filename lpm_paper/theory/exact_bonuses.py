@@ -7,6 +7,7 @@ therefore a property of the *idea*, free of any optimiser; networks can only be 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import numpy as np
 
@@ -96,59 +97,26 @@ class TabularErrorModel(ExactBonus):
         self._table = np.where(count > 0, total / np.maximum(count, 1), self._table)
 
 
-class PointwiseProgress(ExactBonus):
-    """log MSE of an old snapshot minus log MSE now, on the same o'."""
+class Scored(ExactBonus):
+    """A bonus that is one expression of the exact learner."""
 
-    def __init__(self, world: World, learner: Learner, lag: int) -> None:
+    def __init__(self, world: World, learner: Learner, expression: Callable[..., FloatArray]) -> None:
         super().__init__(world, learner)
-        self._lag = lag
+        self._expression = expression
 
     def score(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
-        """eps_old - eps_new."""
-        return self.log_mse(self.learner.past(self._lag), obs, action, next_obs) - self.log_mse(
-            self.learner.current, obs, action, next_obs
-        )
+        """The expression of this bonus and of the cycle."""
+        return self._expression(self, obs, action, next_obs)
 
 
-class ForwardError(ExactBonus):
-    """Mean squared prediction error."""
-
-    def score(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
-        """MSE."""
-        return self.squared_error(self.learner.current, obs, action, next_obs) / self.world.config.dim
-
-
-class TrueVarianceAma(ForwardError):
-    """AMA with the true aleatoric variance in place of its learnt one."""
-
-    def score(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
-        """MSE - sigma(a)^2."""
-        return super().score(obs, action, next_obs) - self.world.noise_var(action)
+def realised(belief: Belief, features: FloatArray, next_obs: FloatArray, noise_var: FloatArray) -> FloatArray:
+    """KL(posterior || prior) of each sample, for a regression that assumes this noise."""
+    q = belief.variance(features) / noise_var
+    squared = (next_obs - features @ belief.mean) ** 2
+    return np.asarray(np.sum(realised_gain(q[:, None], squared, noise_var[:, None]), axis=1))
 
 
-class LimitEnsemble(ExactBonus):
-    """Disagreement of infinitely many posterior samples: the epistemic variance."""
-
-    def score(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
-        """phi' S phi."""
-        return self.learner.current.variance(self.world.features(obs, action))
-
-
-class ExactVime(ExactBonus):
-    """Realised gain of a Bayesian regression that knows sigma(a): the target itself, hence correlation 1."""
-
-    def score(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
-        """KL(posterior || prior) of each sample."""
-        features, noise_var = self.world.features(obs, action), self.world.noise_var(action)
-        return self._gain(self.learner.current, features, next_obs, noise_var)
-
-    def _gain(self, belief: Belief, features: FloatArray, next_obs: FloatArray, noise_var: FloatArray) -> FloatArray:
-        q = belief.variance(features) / noise_var
-        squared = (next_obs - features @ belief.mean) ** 2
-        return np.asarray(np.sum(realised_gain(q[:, None], squared, noise_var[:, None]), axis=1))
-
-
-class OneSigmaVime(ExactVime):
+class OneSigmaVime(ExactBonus):
     """VIME's usual likelihood: its own regression with one assumed noise level everywhere."""
 
     def __init__(self, world: World, learner: Learner, sigma: float) -> None:
@@ -159,7 +127,7 @@ class OneSigmaVime(ExactVime):
     def score(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
         """Gain under the assumed noise."""
         noise_var = np.full(len(obs), self._sigma**2)
-        return self._gain(self._own.current, self.world.features(obs, action), next_obs, noise_var)
+        return realised(self._own.current, self.world.features(obs, action), next_obs, noise_var)
 
     def update(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> None:
         """Learn with the assumed noise."""
@@ -169,15 +137,31 @@ class OneSigmaVime(ExactVime):
 def exact_factories(dim: int) -> dict[str, BonusFactory]:
     """The bonuses of this module by name, for streams of output dimension `dim`."""
     payout = BiasPayout(dim)
+
+    def pointwise(lag: int) -> BonusFactory:
+        """log MSE of an old snapshot minus log MSE now, on the same o'."""
+        return scored(lambda b, *step: b.log_mse(b.learner.past(lag), *step) - b.log_mse(b.learner.current, *step))
+
+    def scored(expression: Callable[..., FloatArray]) -> BonusFactory:
+        return lambda world, learner, seed: Scored(world, learner, expression)
+
+    def mse(b: Scored, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
+        return b.squared_error(b.learner.current, obs, action, next_obs) / dim
+
     return {
         "LPM, exact g": lambda world, learner, seed: ExactErrorModel(world, learner, payout),
         "LPM, tabular g": lambda world, learner, seed: TabularErrorModel(world, learner),
         "LPM, mean over o'": lambda world, learner, seed: ExactMeanProgress(world, learner, payout),
-        "pointwise, lag 1": lambda world, learner, seed: PointwiseProgress(world, learner, lag=1),
-        "pointwise, lag 5": lambda world, learner, seed: PointwiseProgress(world, learner, lag=5),
-        "forward error": lambda world, learner, seed: ForwardError(world, learner),
-        "AMA, true variance": lambda world, learner, seed: TrueVarianceAma(world, learner),
-        "ensemble, limit": lambda world, learner, seed: LimitEnsemble(world, learner),
-        "VIME, true sigma": lambda world, learner, seed: ExactVime(world, learner),
+        "pointwise, lag 1": pointwise(1),
+        "pointwise, lag 5": pointwise(5),
+        "forward error": scored(mse),
+        # the true aleatoric variance in place of a learnt one
+        "AMA, true variance": scored(lambda b, o, a, then: mse(b, o, a, then) - b.world.noise_var(a)),
+        # infinitely many posterior samples disagree by the epistemic variance
+        "ensemble, limit": scored(lambda b, o, a, then: b.learner.current.variance(b.world.features(o, a))),
+        # the target itself, hence correlation 1
+        "VIME, true sigma": scored(
+            lambda b, o, a, then: realised(b.learner.current, b.world.features(o, a), then, b.world.noise_var(a))
+        ),
         "VIME, sigma 0.5": lambda world, learner, seed: OneSigmaVime(world, learner, sigma=0.5),
     }

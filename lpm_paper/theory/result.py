@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partialmethod
 from typing import Literal
 
 Relation = Literal["equal", "at least", "at most"]
@@ -50,21 +51,15 @@ class Section:
     title: str
     """Heading."""
 
-    def equal(self, name: str, expected: float, measured: float, tolerance: float, note: str = "") -> CheckResult:
-        """measured = expected within tolerance."""
-        return CheckResult(self.title, name, "equal", float(expected), float(measured), float(tolerance), note)
-
-    def at_least(
-        self, name: str, expected: float, measured: float, tolerance: float = 0.0, note: str = ""
+    def check(
+        self, relation: Relation, name: str, expected: float, measured: float, tolerance: float = 0.0, note: str = ""
     ) -> CheckResult:
-        """measured >= expected."""
-        return CheckResult(self.title, name, "at least", float(expected), float(measured), float(tolerance), note)
+        """measured = expected, at least or at most expected, within the tolerance."""
+        return CheckResult(self.title, name, relation, float(expected), float(measured), float(tolerance), note)
 
-    def at_most(
-        self, name: str, expected: float, measured: float, tolerance: float = 0.0, note: str = ""
-    ) -> CheckResult:
-        """measured <= expected."""
-        return CheckResult(self.title, name, "at most", float(expected), float(measured), float(tolerance), note)
+    equal = partialmethod(check, "equal")
+    at_least = partialmethod(check, "at least")
+    at_most = partialmethod(check, "at most")
 
 
 @dataclass(frozen=True)

@@ -52,22 +52,10 @@ def draw_bound(path: Path, count: int = 4000) -> Path:
     more, less = limits.not_monotone()
     for term, label, marker in ((more, "MSE (1, 100, 100)", "^"), (less, "MSE (1, 1, 1e6)", "v")):
         left.scatter(
-            term.gain,
-            term.reward,
-            s=60,
-            color=ORANGE,
-            marker=marker,
-            edgecolors="black",
-            label=label,
-            zorder=3,
+            term.gain, term.reward, s=60, color=ORANGE, marker=marker, edgecolors="black", label=label, zorder=3
         )
     left.set(
-        xscale="log",
-        yscale="log",
-        xlim=(1e-8, 30),
-        ylim=(1e-5, 1e4),
-        xlabel="information gain (nats)",
-        ylabel="c·r",
+        xscale="log", yscale="log", xlim=(1e-8, 30), ylim=(1e-5, 1e4), xlabel="information gain (nats)", ylabel="c·r"
     )
     left.set_title("A lower bound, not a ranking", loc="left")
     left.legend(frameon=False, fontsize=8, loc="lower right")
@@ -161,10 +149,7 @@ def draw_queue(path: Path) -> Path:
     versions = capacities / per_cycle
     falling = -np.arange(40.0)
     left.plot(
-        versions,
-        [noise.mean_lag(int(c), per_cycle) for c in capacities],
-        color=BLUE,
-        label="(m+1)(1 − m/2K), m = ⌊K⌋",
+        versions, [noise.mean_lag(int(c), per_cycle) for c in capacities], color=BLUE, label="(m+1)(1 − m/2K), m = ⌊K⌋"
     )
     left.plot(versions, np.maximum(1.0, (versions + 1) / 2), color=ORANGE, linestyle="--", label="(K+1)/2")
     simulated = [noise.tabular_rewards(falling, int(c), per_cycle)[-1] for c in capacities[::4]]
@@ -219,7 +204,7 @@ def draw_stream(path: Path, streams: int) -> Path:
             top.plot(cycles, curve("targets", name, region), color=color, label=name)
         top.set(yscale="log", ylabel="information gain (nats)", ylim=(3e-3, 5))
         top.set_title(title, loc="left")
-        for name, color in zip(names, (ORANGE, BLUE, GREY), strict=True):
+        for name, color in zip(names, (BLUE, ORANGE, GREY), strict=True):
             bottom.plot(cycles, curve("scores", name, region), color=color, label=name)
         bottom.axhline(0.0, color="black", linewidth=0.8)
         bottom.set(xlabel="model update", ylabel="mean reward")

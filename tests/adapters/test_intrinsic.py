@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 import torch
 from adapter_envs import LENGTHS, Constant, Paying, Tracing, assert_true_successors
+from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import lpm
 import lpm.envs
 from lpm import MixerConfig
+from lpm.adapters.gymnasium import IntrinsicVectorReward
 from lpm.core.monitor import PATIENCE
 
 PLAIN = MixerConfig(weight=1.0, scale="none")
@@ -30,7 +32,7 @@ def tracing(mode: AutoresetMode = AutoresetMode.NEXT_STEP, kind: Any = SyncVecto
 
 def known(envs: Any, kind: type[Paying] = Paying, obs_key: str | None = None) -> Paying:
     observation = envs.single_observation_space if obs_key is None else envs.single_observation_space[obs_key]
-    return kind(lpm.Spaces(observation, envs.single_action_space), num_envs=ROWS, rollout_steps=20)
+    return kind(lpm.Spaces(observation, envs.single_action_space), num_envs=ROWS, rollout_steps=32)
 
 
 def play(envs: Any, steps: int, seed: int | None = 0) -> Any:
@@ -75,12 +77,12 @@ def test_native_environments_agree_with_gymnasiums_own(mode: AutoresetMode) -> N
             "lpm/Rooms-v0", num_envs=ROWS, vectorization_mode=vectorization, max_episode_steps=7, **settings
         )
         envs = lpm.Intrinsic(inner, known(inner, Constant), mixer=PLAIN)
-        envs.add_bonus(play(envs, 30))
+        envs.add_bonus(play(envs, 20))
         (block,) = envs.bonus.seen
         before, after = block.obs[1:], block.next_obs[:-1]
         runs_on = ~block.done[:-1] & block.valid[1:] & block.valid[:-1]
         assert torch.equal(before[runs_on], after[runs_on])
-        assert int(block.done.sum()) >= 9
+        assert int(block.done.sum()) >= 6
         seen.append(block)
     ours, theirs = seen
     assert torch.equal(ours.done, theirs.done)
@@ -210,7 +212,100 @@ def test_a_saved_one_goes_on_exactly(name: str, tmp_path: Path) -> None:
         assert other.returns.means() == first.returns.means()
 
 
+def test_rewards_of_the_steps_after_a_load_are_enough() -> None:
+    """A loop that is begun anew has lost the rewards of the rollout that it was in."""
+    first, second = (lpm.Intrinsic(tracing(), "rnd", rollout_steps=20) for _ in range(2))
+    play(first, 7)
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    after = play(second, 13)
+    assert second.add_bonus(after).shape == after.shape
+    assert second.add_bonus(play(second, 20)).shape == (20, ROWS)
+
+
+# ---- a reset in the middle of episodes --------------------------------------------------------------------
+class Ending(Constant):
+    """Notes the episodes that end without a transition."""
+
+    def end_episodes(self, rows: torch.Tensor) -> None:
+        self.ended = [*getattr(self, "ended", []), rows.tolist()]
+
+
+@pytest.mark.parametrize("kind", [lpm.Intrinsic, IntrinsicVectorReward])
+def test_a_reset_in_the_middle_ends_the_episode_for_the_bonus_and_counts_for_nothing(kind: Any) -> None:
+    inner = gymnasium.make_vec("CartPole-v1", num_envs=ROWS)
+    envs = kind(inner, known(inner, Ending), mixer=PLAIN)
+    play(envs, 3)
+    envs.reset(seed=1)
+    play(envs, 3, None)
+    if kind is lpm.Intrinsic:
+        envs.add_bonus(np.ones((6, ROWS)))
+        (block,) = envs.bonus.seen
+        assert block.truncated[:, 0].tolist() == [False, False, True, False, False, False]
+    else:
+        assert envs.bonus.ended[-1] == [True] * ROWS
+    assert envs.returns.means() == {}
+
+
+@pytest.mark.parametrize("name", ["ngu", "e3b", "lgn"])
+def test_an_episode_ended_from_outside_is_as_one_that_ended(name: str) -> None:
+    spaces = lpm.Spaces(Box(-1, 1, (3,)), Discrete(2))
+    obs = torch.randn(5, 101, ROWS, 3, generator=torch.Generator().manual_seed(0)).cumsum(1)
+    actions, rewards = torch.zeros(100, ROWS, dtype=torch.int64), []
+    for outside in (True, False):
+        bonus = lpm.make(name, spaces, num_envs=ROWS, rollout_steps=100)
+        for block in obs[:4]:
+            ended = torch.zeros(100, ROWS, dtype=torch.bool)
+            ended[-1] = not outside
+            bonus.step(lpm.Transitions.build(block[:-1], actions, block[1:], truncated=ended))
+            bonus.end_episodes(torch.full((ROWS,), outside))
+            bonus.update()
+        rewards.append(bonus.score(lpm.Transitions.build(obs[4, :-1], actions, obs[4, 1:])))
+    assert rewards[0].any()
+    assert torch.equal(*rewards)
+
+
 # ---- bad input --------------------------------------------------------------------------------------------
+def test_a_rollout_longer_than_the_bonus_keeps_is_refused() -> None:
+    envs = lpm.Intrinsic(tracing(), "rnd", rollout_steps=8)
+    play(envs, 8)
+    with pytest.raises(ValueError, match="add_bonus after at most rollout_steps=8 steps; for longer rollouts pass"):
+        play(envs, 1, None)
+
+
+@pytest.mark.parametrize("given", [[[1.0] * ROWS] * 5, None])
+def test_rewards_must_be_an_array_or_a_tensor(given: Any) -> None:
+    envs = lpm.Intrinsic(tracing(), "rnd")
+    play(envs, 5)
+    with pytest.raises(ValueError, match=f"expected a NumPy array or a tensor, got {type(given).__name__}"):
+        envs.add_bonus(given)
+
+
+def test_bfloat16_comes_back_as_bfloat16() -> None:
+    envs = lpm.Intrinsic(tracing(), "rnd")
+    assert envs.add_bonus(torch.from_numpy(play(envs, 5)).bfloat16()).dtype == torch.bfloat16
+
+
+def test_a_sum_beyond_single_precision_is_refused_with_what_came() -> None:
+    inner = tracing()
+    envs = lpm.Intrinsic(inner, known(inner, Constant), mixer=MixerConfig(weight=1e38, scale="none"))
+    task = play(envs, 5)
+    with pytest.raises(ValueError, match=r"finite sum .* task rewards up to 3e\+38 .*weight=1e\+38"):
+        envs.add_bonus(np.full(task.shape, 3e38, np.float32))
+
+
+@pytest.mark.parametrize("state", [{}, None, {"bonus": {}}])
+def test_a_state_that_is_none_is_refused(state: Any) -> None:
+    with pytest.raises(ValueError, match="Intrinsic: "):
+        lpm.Intrinsic(tracing(), "rnd").load_state_dict(state)
+
+
+def test_environments_of_stable_baselines_are_told_what_to_use() -> None:
+    from stable_baselines3.common.env_util import make_vec_env
+
+    with pytest.raises(ValueError, match=r"got DummyVecEnv; for Stable-Baselines3 there is .*IntrinsicCallback"):
+        lpm.Intrinsic(make_vec_env("CartPole-v1"), "rnd")  # type: ignore[arg-type]
+
+
 def test_rewards_of_another_shape_and_a_second_call_are_refused() -> None:
     envs = lpm.Intrinsic(tracing(), "rnd")
     with pytest.raises(ValueError, match=r"expected rewards of shape \(0, 3\)"):

@@ -37,7 +37,7 @@ def test_sac_trains_and_saves(
     run(
         monkeypatch,
         "sb3_sac.py",
-        *("--bonus", "rnd", "--steps", "160", "--update-every", "10", "--save", str(tmp_path / "sac")),
+        *("--bonus", "rnd", "--steps", "160", "--rollout-steps", "10", "--save", str(tmp_path / "sac")),
     )
     assert "160 steps, 4 updates" in capsys.readouterr().out
     names = {file.name for file in tmp_path.iterdir()}

@@ -181,8 +181,8 @@ def test_extrinsic_weight_zero_keeps_the_bootstrap_at_time_limits() -> None:
 
 def test_the_bonus_updates_as_often_as_asked_and_both_returns_are_logged() -> None:
     model = on_policy("PPO", envs())
-    bonus = bonus_for(model)
-    callback = IntrinsicCallback(bonus, mixer=PLAIN, update_every=2)
+    bonus = Paying(spaces_of(model), num_envs=model.n_envs, rollout_steps=2 * STEPS)
+    callback = IntrinsicCallback(bonus, mixer=PLAIN)
     dumps = keep_log(model)
     learn(model, callback, rollouts=5)
     assert (callback.rollouts, bonus.updates) == (5, 2)
@@ -203,12 +203,39 @@ def test_an_episode_that_a_new_call_of_learn_breaks_off_is_in_no_return() -> Non
 
 def test_under_vecnormalize_both_returns_are_in_one_unit() -> None:
     """Task's return and shaped return are compared: at weight 0 they are the same number."""
-    model = on_policy("PPO", VecNormalize(envs()))
+    model = on_policy("PPO", VecNormalize(VecMonitor(envs())))
     dumps, callback = keep_log(model), IntrinsicCallback(bonus_for(model, Constant), 0.0)
     learn(model, callback, rollouts=4)
     returns = callback.returns.means()
     assert returns["task_return"] == pytest.approx(returns["shaped_return"], rel=1e-6)
+    assert returns["task_return"] == pytest.approx(
+        np.mean([episode["r"] for episode in model.ep_info_buffer]), rel=1e-5
+    )
     assert dumps[-1]["intrinsic/task_return"] == returns["task_return"]
+
+
+def test_a_name_that_is_not_known_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="unknown bonus 'lng'"):
+        IntrinsicCallback("lng")
+    with pytest.raises(ValueError, match="epoch"):
+        IntrinsicCallback("rnd", epochz=2, rollout_steps=8)
+
+
+def test_a_bonus_made_for_shorter_rollouts_is_refused() -> None:
+    model = on_policy("PPO", envs())
+    short = Paying(spaces_of(model), num_envs=model.n_envs, rollout_steps=STEPS - 1)
+    with pytest.raises(ValueError, match=f"made with rollout_steps={STEPS}, as the model's n_steps, got {STEPS - 1}"):
+        learn(model, IntrinsicCallback(short))
+
+
+def test_a_second_call_of_learn_ends_the_episodes_for_the_bonus() -> None:
+    model = on_policy("PPO", envs())
+    callback = IntrinsicCallback("lgn", warmup=16)
+    learn(model, callback, rollouts=3)
+    ended: list[Any] = []
+    callback.bonus.end_episodes = lambda rows: ended.append(rows.tolist())  # type: ignore[method-assign]
+    learn(model, callback, rollouts=2)
+    assert ended[0] == [True] * ROWS
 
 
 def test_a_name_is_all_it_needs() -> None:
@@ -257,7 +284,6 @@ def test_an_off_policy_algorithm_is_told_what_to_use() -> None:
         ({"weight": 0.5, "mixer": PLAIN}, "weight: expected it in the MixerConfig"),
         ({"weight": PLAIN}, "weight: expected a number, got a MixerConfig; pass it as mixer="),
         ({"weight": -1.0}, "MixerConfig.weight: expected a finite number of at least 0, got -1.0"),
-        ({"update_every": 0}, "update_every: expected an integer of at least 1, got 0"),
     ],
 )
 def test_settings_that_cannot_be_followed_are_refused(settings: Any, message: str) -> None:

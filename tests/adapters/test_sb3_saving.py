@@ -40,9 +40,10 @@ def equal(left: Any, right: Any) -> bool:
 
 def intrinsic_of(model: Any, name: str = "lpm") -> Any:
     # of several updates' memory, so that a queue lost on the way would show
-    bonus = make_bonus(name, model, rollout_steps=10, seed=3, warmup=16)
+    steps = 2 * STEPS if isinstance(model, PPO) else 10
+    bonus = make_bonus(name, model, rollout_steps=steps, seed=3, warmup=16)
     if isinstance(model, PPO):
-        return IntrinsicCallback(bonus, mixer=MIXER, update_every=2)
+        return IntrinsicCallback(bonus, mixer=MIXER)
     return IntrinsicReplayBuffer.attach(model, bonus, mixer=MIXER)
 
 

@@ -130,3 +130,16 @@ def test_other_networks_are_not_fused() -> None:
     assert elu.fuse() is None
     image = Spaces(Box(0, 255, (3, 36, 36), np.uint8), Discrete(2))
     assert ActorCritic(image, NetworkConfig(features=8), 1, generator).fuse() is None
+
+
+@pytest.mark.parametrize(
+    ("observation", "standardised"),
+    [(Box(0, 1, (4,), np.uint8), False), (Box(0, 9, (4,), np.uint8), True), (Box(0, 1, (4,), np.float32), True)],
+)
+def test_bits_are_not_standardised(observation: Any, standardised: bool) -> None:
+    policy = ActorCritic(Spaces(observation, Discrete(2)), NetworkConfig(), 1, torch.Generator().manual_seed(0))
+    assert (policy.input.moments is not None) == standardised
+    rare = torch.tensor([[1, 0, 0, 0]] + [[0, 0, 0, 1]] * 999).to(policy.spaces.obs_dtype)
+    policy.input.observe(rare)
+    policy.input.commit()
+    assert (policy.input(rare)[0, 0] > 5) == standardised  # what a rare 1 becomes

@@ -376,7 +376,7 @@ def _corridor(bonus: LGN, rollouts: int, watch: float = 1 / 3) -> tuple[torch.Te
 
 def test_in_a_known_corridor_watching_noise_is_worth_nothing() -> None:
     bonus = make(lpm.Spaces(Box(-1, 1, (2,)), Discrete(3)), num_envs=8, rollout_steps=128, warmup=256)
-    reward, action = _corridor(bonus, 40)
+    reward, action = _corridor(bonus, 24)
     assert reward[action == 2].max() == 0
     assert reward[action != 2].mean() >= 0
     assert reward.max() < 0.05
@@ -434,7 +434,7 @@ def test_a_quiet_start_spoils_nothing(jitter: float) -> None:
     for seed in range(6):
         expected = usual.step(_line_from_a_corner(128, 8, seed)).mean()
         usual.update()
-    assert means[-1] > 0.05 * expected
+    assert means[-1] > 0.5 * expected
 
 
 def test_the_bonus_comes_back_when_the_dynamics_change() -> None:
@@ -501,6 +501,40 @@ def test_episodes_of_one_step() -> None:
     assert reward.isfinite().all()
     assert reward.max() > 0  # how far a step led from where the episode began
     assert not bonus.episode.count.any()
+
+
+@pytest.mark.parametrize("kind", ["late", "cauchy", "TV", "still"])
+def test_bad_noise_gives_finite_rewards(kind: str) -> None:
+    """Noise that switches on in mid-run, without a variance, or instead of all; numbers that never change."""
+    bonus, generator = make(PLANE, num_envs=8, rollout_steps=64), np.random.default_rng(0)
+    paid = []
+    for seed in range(8):
+        block = _line_from_a_corner(64, 8, seed)
+        seen = torch.cat([block.obs, block.next_obs[-1:]])
+        noise = torch.as_tensor(generator.standard_cauchy(seen.shape), dtype=torch.float32)
+        if kind == "cauchy" or (kind == "late" and seed > 3):
+            seen = seen + noise
+        elif kind == "TV":
+            seen = noise.clamp(-3, 3)
+        elif kind == "still":
+            seen[..., 1] = 7.0
+        reward = bonus.step(Transitions.build(seen[:-1], block.action, seen[1:]))
+        assert all(value.isfinite() for value in bonus.update().values())
+        assert reward.isfinite().all()
+        assert 0 <= reward.min() <= reward.max() <= 1
+        paid.append(float(reward.mean()))
+    assert paid[-1] < 0.02 if kind == "TV" else max(paid) > 0
+
+
+def test_images_are_small_grey_pictures() -> None:
+    """White noise in single pixels hardly moves the features; a change of the scene does."""
+    state = make(SPACES["image"]).state
+    scene = torch.zeros(1, 40, 40, 3, dtype=torch.uint8)
+    scene[:, :20] = 200
+    noisy = (scene + torch.randint(0, 40, scene.shape, dtype=torch.uint8)).expand_as(scene)
+    plain, turned, jittered = (state.encoded(part) for part in (scene, scene.flip(1), noisy))
+    torch.testing.assert_close(plain.view(4, 4), torch.tensor([200 / 255] * 2 + [0.0] * 2).unsqueeze(1).expand(4, 4))
+    assert (jittered - plain - 19.5 / 255).norm() < 0.02 * (turned - plain).norm()
 
 
 def test_memory_is_bounded_however_long_the_episode() -> None:

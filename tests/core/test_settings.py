@@ -11,7 +11,6 @@ from lpm.agents import A2CConfig, PPOConfig
 from lpm.bonuses.lgn import LGNConfig
 from lpm.bonuses.lpm_slow import LPMSlowConfig
 from lpm.core.settings import reject_unused
-from lpm_paper.lgn_forms import NetworksConfig
 from lpm_paper.lpm_anchored import LPMAnchoredConfig
 from lpm_paper.lpm_release import LPMReleaseConfig
 
@@ -28,7 +27,6 @@ IDLE: list[tuple[type, dict[str, Any], dict[str, Any] | None, str, Any, str]] = 
     (LPMSlowConfig, {"form": "linear"}, {}, "relative_floor", 0.2, "its default 0.1 with form='linear'"),
     (LPMAnchoredConfig, {"form": "linear"}, {}, "relative_floor", 0.2, "its default 0.1 with form='linear'"),
     (LPMReleaseConfig, {"form": "linear"}, {"form": "rnd"}, "weight", 0.5, "with form='linear', where it has no"),
-    (NetworksConfig, {}, None, "ridge", 0.5, "with networks, where it has no effect"),
 ]
 
 

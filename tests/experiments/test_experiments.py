@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from lpm.agents.agent import Agent
+from lpm.bonuses.lgn import LGNConfig
 from lpm.core.errors import NonFiniteError
 from lpm.experiments.evidence import Score
 from lpm.experiments.experiment import load_experiment
 from lpm.experiments.methods import method_name, parse_method
 from lpm.experiments.pictures import maze_grid
 from lpm.experiments.training import TrainingExperiment, run_training, visits_of
-from lpm.report.seed_statistics import bootstrap_interval
+from lpm.report.seed_statistics import estimate
 from lpm.sweeps import Result
 from lpm_paper import PAPER, atari, lgn_parts, mountain_car
-from lpm_paper.lgn_first import LGNFirstConfig
 
 TRAINED = [name for name in PAPER.experiments if isinstance(load_experiment(name), TrainingExperiment)]
 
@@ -80,7 +80,7 @@ def test_overhead_takes_any_bonus_and_nothing_else(tmp_path: Path) -> None:
     ("name", "condition", "method"),
     [("mountain-car", "stochastic", "lpm"), ("lava", "s9n1", "icm"), ("maze", "state", "none"),
      ("ablation", "deterministic", "pointwise-3"),
-     ("lgn-parts", "half", "reach-2"), ("lgn-parts", "none", "networks"), ("lgn-features", "none", "inverse"),
+     ("lgn-parts", "stays", "prior-off"),
      ("minigrid", "doorkey-8x8-tv", "lgn"), ("overhead", "vector", "rnd")],
 )  # fmt: skip
 def test_the_smallest_size_becomes_evidence(name: str, condition: str, method: str, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_the_interval_of_a_drop_is_that_of_the_ratio(more: int) -> None:
             for condition, values in zip(mountain_car.CONDITIONS, (clean, noisy), strict=True)
         ]
     )[0]
-    interval = bootstrap_interval([list(drop.values.values())], "mean", rng)
+    interval = estimate([list(drop.values.values())], "mean", rng).interval
     assert interval is not None
     first = rng.integers(20, size=(10_000, 20))
     second = first if more == 20 else rng.integers(more, size=(10_000, more))
@@ -161,16 +161,11 @@ def test_table_2_is_the_papers() -> None:
 
 
 def test_each_part_of_lgn_changes_one_setting() -> None:
-    default = LGNFirstConfig()
-    several = {"lgn": 0, "neither": 2}
+    default = LGNConfig()
+    several = {"lgn": 0, "neither": 2, "prior-off": 0}
     for name, method in lgn_parts.PARTS.items():
-        if name.startswith("networks"):
-            assert method.bonus == lgn_parts.NETWORKS
-            continue
-        assert method.bonus == lgn_parts.FIRST
-        assert len(method.fields) == several.get(name, 1)
         changed = [key for key, value in method.fields.items() if getattr(default, key) != value]
-        assert len(changed) == several.get(name, 1)
+        assert len(method.fields) == len(changed) == several.get(name, 1)
 
 
 def test_heat_map_of_the_maze_is_blank_outside() -> None:

@@ -27,7 +27,7 @@ def test_rings_fill_wrap_and_clear_on_their_own() -> None:
     memory.push(torch.tensor([2.0, 20.0]), first)
     memory.push(torch.tensor([3.0, 30.0]), first)
     assert contents(memory) == [[3.0, 2.0], [10.0]]
-    memory.clear(first)
+    memory.end_episodes(first)
     assert memory.sizes.tolist() == [0, 1]
     memory.push(torch.tensor([4.0, 40.0]), first)
     assert contents(memory) == [[4.0], [10.0]]

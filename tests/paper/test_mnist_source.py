@@ -93,21 +93,6 @@ def test_global_random_state_is_untouched() -> None:
     assert before[2] == after[2]
 
 
-def test_state_restores_exactly_and_is_a_copy() -> None:
-    source = NoisyMNIST(DIGITS, 3)
-    source.sample(11)
-    state = source.get_state()
-    expected = [source.sample(5) for _ in range(3)]
-    fresh = NoisyMNIST(DIGITS, 99)
-    for _ in range(2):  # the saved state survives being used
-        fresh.set_state(state)
-        for batch in expected:
-            again = fresh.sample(5)
-            np.testing.assert_array_equal(batch.obs, again.obs)
-            np.testing.assert_array_equal(batch.next_obs, again.next_obs)
-            np.testing.assert_array_equal(batch.stochastic, again.stochastic)
-
-
 def test_missing_digit_is_named() -> None:
     with pytest.raises(ValueError, match=r"none of \[4, 7\] in 'synthetic'"):
         NoisyMNIST(digit_set([1, 1, 1, 1, 0, 1, 1, 0, 1, 1]), seed=0)

@@ -256,7 +256,7 @@ def test_in_a_narrow_window_the_bar_is_one_line_that_follows_the_reader(
     browser: Browser, tmp_path: Path, width: int
 ) -> None:
     page = tmp_path / "eight.html"
-    write_page(page, [analyse(dataclasses.replace(mountain_car(), name=f"experiment {i}")) for i in range(8)])
+    write_page(page, [analyse(dataclasses.replace(mountain_car(2, 2, 5), name=f"experiment {i}")) for i in range(8)])
     browser.open(page, width=width)
     assert browser.js("return document.querySelector('nav.bar').offsetHeight") < 70  # it stays on the screen: 900 high
     browser.js("""

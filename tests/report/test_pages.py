@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from synthetic_evidence import LABELS, mountain_car
+from synthetic_evidence import LABELS, mountain_car, one_figure
 
 from lpm.commands import report
 from lpm.experiments.evidence import Evidence
@@ -54,7 +54,8 @@ def test_writes_a_page_and_says_where(tmp_path, capsys):
     assert "</html>" in out.read_text(encoding="utf-8")
 
 
-def test_figures(tmp_path, capsys):
+def test_figures(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(pages, "load_experiment", lambda n: experiment(lambda results: one_figure()))
     write(tmp_path, 0)
     assert report.run([str(tmp_path), "--out", str(tmp_path / "p.html"), "--figures", str(tmp_path / "f")]) == 0
     assert (tmp_path / "f" / "mountain-car-desk-coverage.tex").exists()

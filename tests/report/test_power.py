@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from lpm.report.power import seeds_to_agree, seeds_to_decide
+from lpm.report.seed_statistics import seeds_to_agree, seeds_to_decide
 
 
 def test_the_formula_by_hand():

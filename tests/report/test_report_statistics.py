@@ -76,16 +76,16 @@ def test_bad_values_are_refused(bad):
 
 def test_bad_strata_are_refused():
     with pytest.raises(ValueError, match="stratum 1"):
-        s.bootstrap_interval([[1.0, 2.0], [math.nan, 1.0]], "mean", rng())
+        s.estimate([[1.0, 2.0], [math.nan, 1.0]], "mean", rng())
     with pytest.raises(ValueError, match="at least one"):
-        s.bootstrap_interval([], "mean", rng())
+        s.estimate([], "mean", rng())
 
 
 @pytest.mark.parametrize(("scores", "iqm", "mean"), [(A, 0.8599, 0.85783333), (B, 0.759, 0.768)])
 def test_point_estimates_equal_rliable(scores, iqm, mean):
     strata = list(scores.T)
-    assert s.aggregate(strata, "iqm", rng()).value == pytest.approx(iqm)
-    assert s.aggregate(strata, "mean", rng()).value == pytest.approx(mean)
+    assert s.estimate(strata, "iqm", rng()).value == pytest.approx(iqm)
+    assert s.estimate(strata, "mean", rng()).value == pytest.approx(mean)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_point_estimates_equal_rliable(scores, iqm, mean):
     ],
 )
 def test_stratified_intervals_agree_with_rliable(scores, statistic, low, high):
-    interval = s.bootstrap_interval(list(scores.T), statistic, rng(), 20_000)
+    interval = s.estimate(list(scores.T), statistic, rng(), 20_000).interval
     assert interval is not None
     assert interval.low == pytest.approx(low, abs=0.012)
     assert interval.high == pytest.approx(high, abs=0.012)
@@ -136,7 +136,7 @@ def test_performance_profile_agrees_with_rliable():
 
 def test_interval_agrees_with_scipy():
     values = np.random.default_rng(3).gamma(2.0, size=12)
-    ours = s.bootstrap_interval([values], "mean", rng(), 20_000)
+    ours = s.estimate([values], "mean", rng(), 20_000).interval
     theirs = stats.bootstrap((values,), np.mean, n_resamples=20_000, method="percentile", rng=rng()).confidence_interval
     assert ours is not None
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.03)
@@ -149,7 +149,7 @@ def test_bootstrap_coverage_on_synthetic_data():
     def coverage(n: int) -> float:
         hits = 0
         for _ in range(400):
-            interval = s.bootstrap_interval([source.normal(1.0, 2.0, n)], "mean", source, 500)
+            interval = s.estimate([source.normal(1.0, 2.0, n)], "mean", source, 500).interval
             assert interval is not None
             hits += 1.0 in interval
         return hits / 400
@@ -159,7 +159,7 @@ def test_bootstrap_coverage_on_synthetic_data():
 
 
 def test_one_seed_in_a_stratum_means_no_interval():
-    assert s.aggregate([[1.0, 2.0], [3.0]], "mean", rng()) == s.Estimate(2.0, None)
+    assert s.estimate([[1.0, 2.0], [3.0]], "mean", rng()) == s.Estimate(2.0, None)
     assert s.probability_of_improvement([[1.0]], [[0.0, 2.0]], rng()) == s.Estimate(0.5, None)
     assert np.isnan(s.performance_profile([[1.0]], [0.5], rng())[1]).all()
 

@@ -232,7 +232,7 @@ def test_workers_of_a_killed_sweep_stop_and_write_nothing(tmp_path: Path) -> Non
     assert not list(tmp_path.glob("*.json"))
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_killed_at_random_moments_then_rerun_gives_the_same_table(tmp_path: Path, seed: int) -> None:
     """The sweep and single workers die by SIGKILL; nothing is lost, nothing is done twice."""
     rng = random.Random(seed)

@@ -200,6 +200,7 @@ def test_the_weight_is_searched_in_an_environment_of_ones_own(
     monkeypatch.syspath_prepend(tmp_path)
     words = ["corridor:Searched-v0", "--method", "rnd", "--field", "weight=0.1,2.0", "--field", "lr=1e-4:1e-3"]
     words += ["--steps", "2100", "--trials", "2", "--seeds", "1", "--fresh-seeds", "1", "--preset", "noisy"]
+    words += ["--workers", "1"]
     assert run([*words, "--metric", "cells"]) == 0, capsys.readouterr().out
     out = tmp_path / "runs" / "tune-corridor-Searched-v0-rnd"
     trials = read_trials(out)
