@@ -105,9 +105,17 @@ def test_coverage_counts_final_and_first_cells_and_noise_share(mode: AutoresetMo
     assert 0.2 < block.noise_share < 0.8
 
 
-def test_state_round_trip_is_exact() -> None:
+def test_filler_is_no_first_visit() -> None:
+    collector, _, _ = collector_of(gymnasium.make_vec("lpm/MountainCar-v0", num_envs=1))
+    collector.visits[:] = 0
+    first = collector._first_visits(np.array([[5], [5], [5]]), np.array([[False], [True], [True]]))
+    assert first.ravel().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("limit", [11, 7])  # 7: episodes end with the block, and the next step is filler
+def test_state_round_trip_is_exact(limit: int) -> None:
     def envs() -> Any:
-        return gymnasium.make_vec("lpm/MountainCar-v0", num_envs=3, noise=True, max_episode_steps=11)
+        return gymnasium.make_vec("lpm/MountainCar-v0", num_envs=3, noise=True, max_episode_steps=limit)
 
     collector, policy, generator = collector_of(envs())
     collector.collect(policy, generator)

@@ -55,7 +55,7 @@ def test_strips_show_the_noise(tmp_path: Path) -> None:
         picture = np.asarray(image.open(path))
         np.testing.assert_array_equal(picture, render_strip(find_env(name)))
         red = (picture == (210, 40, 40)).all(axis=-1)
-        assert red[0].any() == (name == "mountain_car_noise")
+        assert (red.sum(axis=1).max() > 300) == (name == "mountain_car_noise")  # an edge of the border
     assert not list(tmp_path.glob(".*"))
 
 
