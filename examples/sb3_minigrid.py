@@ -7,7 +7,7 @@ The zoo reports a return of 0.000 after 10 million steps on MultiRoom-N4-S5, Obs
 (benchmark.md). What differs here beside the bonus: `MiniGridObservation` shows the codes one-hot with the direction,
 where the zoo's FlatObsWrapper shows the codes as numbers and the mission's letters one-hot, without the direction; and
 VecNormalize scales the rewards only. Divided by its deviation, a 1 that is seen once in a thousand steps becomes 30,
-and the network's first layer sees little else: with `--norm-obs` nothing is learnt.
+and the network's first layer sees little else: a run with `--norm-obs` learnt nothing.
 """
 
 from __future__ import annotations
