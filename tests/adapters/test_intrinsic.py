@@ -246,6 +246,17 @@ def test_a_reset_in_the_middle_ends_the_episode_for_the_bonus_and_counts_for_not
     assert envs.returns.means() == {}
 
 
+def test_the_step_after_a_reset_is_a_transition_though_an_episode_had_just_ended() -> None:
+    inner = tracing()  # at NEXT_STEP the step after an end is filler, unless the caller has reset
+    envs = lpm.Intrinsic(inner, known(inner), mixer=PLAIN)
+    play(envs, min(LENGTHS))
+    envs.reset()
+    rewards = play(envs, 1, None)
+    envs.add_bonus(np.concatenate([np.zeros((min(LENGTHS), ROWS)), rewards]))
+    (block,) = envs.bonus.seen
+    assert block.valid.all()
+
+
 @pytest.mark.parametrize("name", ["ngu", "e3b", "lgn"])
 def test_an_episode_ended_from_outside_is_as_one_that_ended(name: str) -> None:
     spaces = lpm.Spaces(Box(-1, 1, (3,)), Discrete(2))

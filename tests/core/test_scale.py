@@ -223,6 +223,12 @@ def test_constant_rewards_have_the_scale_of_their_sum() -> None:
     assert show(task_scale(1), np.full((3 * SEGMENT, 1), -2.0)).value == pytest.approx(2.0 * filtered.std())
 
 
+@pytest.mark.parametrize("steps", [8, 16, 32, 64])
+def test_a_part_of_the_first_segment_stands_for_the_whole(steps: int) -> None:
+    whole = show(bonus_scale(), np.ones((SEGMENT, ENVS))).value
+    assert show(bonus_scale(), np.ones((steps, ENVS))).value == pytest.approx(whole, rel=0.3)
+
+
 # ---- several processes ------------------------------------------------------------------------------------
 class Threads(ProcessGroup):
     """Processes of a group, as threads: each puts what it has into a common list."""
