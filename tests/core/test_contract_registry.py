@@ -18,6 +18,8 @@ def cheap(name: str, space: str = "vector") -> dict[str, Any]:
     hints = get_type_hints(config)
     settings: dict[str, Any] = {}
     for field in dataclasses.fields(config):
+        if field.name == "head_hidden":  # for vectors only
+            continue
         if space.startswith("image") and field.name.endswith(("features", "hidden")):
             if hints[field.name] is not bool:
                 settings[field.name] = 32 if int in _options(hints[field.name]) else (32,)
