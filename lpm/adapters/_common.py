@@ -181,12 +181,6 @@ def mix_block(
     bonus: IntrinsicReward, mixer: RewardMixer, block: Transitions, task: NDArray[Any], step: int
 ) -> tuple[Floats, Mixed]:
     """Show a block to the bonus: its raw rewards (T, N), and both rewards mixed; `step` is for error messages."""
-    steps, most = int(block.valid.sum()), bonus.num_envs * bonus.rollout_steps
-    if steps > most:  # it would forget the first of them before it learns
-        raise ValueError(
-            f"bonus: expected at most {most} steps between two updates (rollout_steps={bonus.rollout_steps}, "
-            f"{bonus.num_envs} environments), got {steps}; make it with rollout_steps={-(-steps // bonus.num_envs)}"
-        )
     raw = finite(bonus.step(block).cpu().numpy(), f"bonus {type(bonus).__name__}", step)
     return raw, mixer.mix(task, raw, block.valid.cpu().numpy())
 

@@ -188,6 +188,8 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
             reward=extrinsic,
             policy=_policy(block) if "policy" in self.bonus.needs else None,
         )
+        if length > self.bonus.rollout_steps:  # it would forget the first of them before it learns
+            raise ValueError(f"expected at most rollout_steps={self.bonus.rollout_steps} steps a batch, got {length}")
         _, mixed = mix_block(self.bonus, self.mixer, transitions, extrinsic.cpu().numpy(), self.steps)
         self.steps += int(transitions.valid.sum())
         device = extrinsic.device

@@ -37,12 +37,12 @@ def sb3(kind: str, folder: Path) -> Reader:
     from lpm.adapters.sb3 import IntrinsicCallback, IntrinsicReplayBuffer, companion, load_bonus, make_bonus, save
 
     model = on_policy("PPO", envs()) if kind == "on" else off_policy("DQN", envs())
-    bonus = make_bonus("rnd", model, rollout_steps=10, seed=3)
+    bonus = make_bonus("rnd", model, rollout_steps=16, seed=3)
     intrinsic: Any = IntrinsicCallback(bonus) if kind == "on" else IntrinsicReplayBuffer.attach(model, bonus)
     model.learn(60, callback=intrinsic if kind == "on" else None)
     save(model, intrinsic, folder / "model")
     file = companion(folder / "model")
-    bonus.load_state_dict(make_bonus("rnd", model, rollout_steps=10, seed=4).state_dict())  # other than in the file
+    bonus.load_state_dict(make_bonus("rnd", model, rollout_steps=16, seed=4).state_dict())  # other than in the file
 
     def read(content: bytes) -> None:
         file.write_bytes(content)
