@@ -391,7 +391,7 @@ def test_cards_of_the_suite(attack: str, tmp_path: Path) -> None:
         os.mkfifo(card)
     else:
         card.write_bytes(BAD_RESULTS[attack])
-    with pytest.raises(ValueError, match=r"card\.json: expected a card of lpm suite"):
+    with pytest.raises(ValueError, match=r"card\.json: expected a scorecard"):
         read_scorecard(card)
 
 

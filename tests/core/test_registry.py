@@ -99,7 +99,7 @@ def test_the_list_goes_on_after_a_broken_package(
     shown = capsys.readouterr().out
     assert "expected a subclass of IntrinsicReward, got 3" in " ".join(shown.split())
     assert "undocumented" in shown
-    assert "Hou, An & Du 2026" in shown
+    assert "rnd" in shown
 
 
 def test_our_names_are_not_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
