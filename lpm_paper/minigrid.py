@@ -21,6 +21,8 @@ from lpm_paper.methods import ALL
 AGENT = {"preset": "default"}
 SOLVED = 0.9
 """Success of the last 100 episodes from which on a task counts as solved."""
+EPISODES = 100
+"""Episodes before which nothing is solved: one that succeeds by chance is not nine of ten."""
 METHODS: dict[str, Method] = {
     "lgn": ALL["lgn"],
     "etd": Method("ETD", "etd"),
@@ -110,7 +112,8 @@ def published_table() -> str:
 def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
     """Success and return over the last 100 episodes, when the task was solved, and the share of steps with noise."""
     steps, successes = known(curves, "success")
-    solved = [step for step, value in zip(steps, successes, strict=True) if value >= SOLVED]
+    episodes = dict(zip(curves["step"], curves["episodes"], strict=True))
+    solved = [s for s, value in zip(steps, successes, strict=True) if value >= SOLVED and episodes[s] >= EPISODES]
     first = {"steps_90": solved[0]} if solved else {}
     return {**last(curves, "success"), **last(curves, "return"), **first, **average(curves, "noise_share")}
 

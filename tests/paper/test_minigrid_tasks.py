@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 def stored(steps: list[int], success: list[float | None], **more: Any) -> dict[str, Any]:
     run = {"steps": steps[-1], "env_id": "MiniGrid-DoorKey-8x8-v0", "log_every": 1}
-    curves = {"step": steps, "success": success, "noise_share": [0.5, 0.25, 0.0]}
+    curves = {"step": steps, "success": success, "noise_share": [0.5, 0.25, 0.0], "episodes": [9, 100, 300]}
     return {"settings": {"config": {"run": run}}, "curves": curves, **more}
 
 
@@ -51,6 +51,8 @@ def test_solved_is_the_first_time_that_nine_of_ten_succeed() -> None:
     assert scores == {"success": 0.7, "return": 0.0, "steps_90": 200, "noise_share": 0.25, "cpu_90": 4.0}
     never = minigrid.EXPERIMENT.scored(stored([100, 200, 400], [0.0, 0.5, 0.89], cpu_seconds=8.0))
     assert (never["steps_90"], never["cpu_90"]) == (400, 8.0)
+    lucky = minigrid.EXPERIMENT.scored(stored([100, 200, 400], [1.0, 0.5, 0.9], cpu_seconds=8.0))  # one of one
+    assert lucky["steps_90"] == 400
     resumed = minigrid.EXPERIMENT.scored(stored([100, 200, 400], [0.0, 0.5, 0.95]))
     assert resumed["steps_90"] == 400
     assert "cpu_90" not in resumed
@@ -61,7 +63,7 @@ def test_evidence_of_two_conditions_names_both_budgets(tmp_path: Path) -> None:
     results = []
     for condition in ("doorkey-8x8", "lockedroom"):
         job = experiment.job("desk", condition, "lgn", 0, tmp_path)
-        curves = {"step": [job.units], "success": [1.0]}
+        curves = {"step": [job.units], "success": [1.0], "episodes": [300]}
         results.append({"settings": job.settings, "curves": curves, "versions": {}, "cpu_seconds": 2.0})
     evidence = experiment.evidence(json.loads(json.dumps(results)))
     assert "100,000 to 500,000 steps a run" in evidence.about[-1]
