@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 from stable_baselines3.common.callbacks import BaseCallback
-
-from lpm.storage.files import write_atomic
 
 
 class RLeXplore(BaseCallback):
@@ -70,13 +67,9 @@ def main() -> None:
         sys.exit("rllte-core is not installed: the commands are in this file's first lines")
     torch.set_num_threads(1)
     sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
-    from sb3_minigrid import run
+    from sb3_minigrid import finish, run
 
-    result = run(options.env_id, options.bonus, options.seed, options.steps, other=RLeXplore)
-    if options.out is not None:
-        write_atomic(options.out, json.dumps(result).encode())
-    solved = result["steps_90"]
-    print("90 % of the episodes succeed " + ("never" if solved is None else f"from step {solved:,} on"))
+    finish(run(options.env_id, options.bonus, options.seed, options.steps, other=RLeXplore), options.out)
 
 
 if __name__ == "__main__":

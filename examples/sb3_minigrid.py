@@ -93,6 +93,14 @@ def run(
     }
 
 
+def finish(result: dict[str, Any], out: Path | None) -> None:
+    """Store a run, if asked, and say how it went."""
+    if out is not None:
+        write_atomic(out, json.dumps(result).encode())
+    solved = result["steps_90"]
+    print("90 % of the episodes succeed " + ("never" if solved is None else f"from step {solved:,} on"))
+
+
 def main() -> None:
     """Train, store, say how it went."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -104,11 +112,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="a JSON file for settings and curve")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    result = run(options.env_id, options.bonus, options.seed, options.steps, options.norm_obs)
-    if options.out is not None:
-        write_atomic(options.out, json.dumps(result).encode())
-    solved = result["steps_90"]
-    print("90 % of the episodes succeed " + ("never" if solved is None else f"from step {solved:,} on"))
+    finish(run(options.env_id, options.bonus, options.seed, options.steps, options.norm_obs), options.out)
 
 
 if __name__ == "__main__":
