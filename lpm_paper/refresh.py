@@ -40,6 +40,7 @@ from lpm.suite import noise_table
 from lpm.suite.scorecard import hundredths
 from lpm.suite.stored import read_scorecards
 from lpm_paper import PAPER, leaderboard, report_picture, sb3_results
+from lpm_paper.hostile import worst_first
 from lpm_paper.leaderboard import folded
 from lpm_paper.methods import ALL, FORMER
 from lpm_paper.sb3_results import rounded_mean
@@ -114,6 +115,13 @@ def headline(analyses: Analyses, *places: str) -> str:
         where = f"{task}, {evidence.conditions[condition]}: {evidence.metrics[metric]}"
         rows.append([where, *shown.values()])
     return markdown_table(("task", "no bonus", "RND", "best other", "**LGN**"), rows)
+
+
+def hostile_table(analyses: Analyses, stem: str) -> str:
+    """EXPERIMENT: of hostile worlds, what each method still enters after the change; the worst first."""
+    analysis = analysis_of(analyses, stem)
+    worlds = [label for world, label in analysis.evidence.conditions.items() if world != "calm"]
+    return markdown_table(("method", "calm: cells", *(f"{label} [%]" for label in worlds)), worst_first(analysis))
 
 
 def number(analyses: Analyses, stem: str, condition: str, metric: str, method: str, form: str = "") -> str:
@@ -303,6 +311,7 @@ MARKERS: Mapping[str, Callable[..., str]] = {
     "two-arms": noise_rows,
     "stored": stored,
     "defaults": defaults_table,
+    "hostile": hostile_table,
     "peers": peers_table,
 }
 """Kind of marker to what fills it."""

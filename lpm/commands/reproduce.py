@@ -22,8 +22,8 @@ class Reproduce:
 
     name: Annotated[str, tyro.conf.Positional]
     """An experiment of an installed paper; of this one mnist (Fig. 2), maze (Fig. 3), mountain-car (Table 2),
-    atari (Fig. 4), montezuma (Fig. 5), lava (appendix), overhead, ablation; beyond it lgn-parts,
-    minigrid."""
+    atari (Fig. 4), montezuma (Fig. 5), lava (appendix), overhead, ablation; beyond it lgn-parts, minigrid,
+    hostile."""
     scale: Literal["smoke", "desk", "long", "paper"] = "desk"
     """smoke: seconds; desk: a machine of two cores; long: hours of it, where there is one; paper: the paper's size."""
     seeds: int | None = None
