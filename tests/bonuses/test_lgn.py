@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import lpm
 from lpm.bonuses.lgn import LEAST, LGN, REACH, LGNConfig, bounded_novelty, predictable_share
+from lpm.core.mixer import MixerConfig, RewardMixer
 from lpm.core.transitions import Transitions
 from lpm.nn.fading import FadingCovariance, influence, inverse_root, typical_square
 from lpm.nn.memory import WindowMemory, nearest_weighted
@@ -349,8 +350,13 @@ def test_noise_that_grows_with_the_place_does_not_close_it() -> None:
 
 
 # ---- leftovers, spikes, change ----------------------------------------------------------------------------------
-def _corridor(bonus: LGN, rollouts: int, watch: float = 1 / 3) -> tuple[torch.Tensor, torch.Tensor]:
-    """Forty cells and a screen that shows noise when watched (docs/own_environment.md); last rewards and actions."""
+def _corridor(
+    bonus: LGN, rollouts: int, watch: float = 1 / 3, sigma: float | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Forty cells and a screen that shows noise when watched (docs/own_environment.md); last rewards and actions.
+
+    The noise is uniform in [-1, 1], or Gaussian with a deviation of `sigma`.
+    """
     generator, envs = np.random.default_rng(0), bonus.num_envs
     place, age = np.zeros(envs, dtype=int), 0
     obs = np.tile([-1.0, 0.0], (envs, 1))
@@ -361,7 +367,8 @@ def _corridor(bonus: LGN, rollouts: int, watch: float = 1 / 3) -> tuple[torch.Te
             moves = generator.random(envs) < np.where(heading, 0.8, 0.2)
             action = np.where(generator.random(envs) < watch, 2, moves)
             place = np.clip(place + np.array([-1, 1, 0])[action], 0, 39)
-            following = np.stack([place / 20 - 1, (action == 2) * generator.uniform(-1, 1, envs)], 1)
+            screen = generator.uniform(-1, 1, envs) if sigma is None else generator.normal(0, sigma, envs)
+            following = np.stack([place / 20 - 1, (action == 2) * screen], 1)
             age += 1
             done = np.full(envs, age % 200 == 0)
             for column, value in zip(rows, (obs, action, following, done), strict=True):
@@ -374,9 +381,11 @@ def _corridor(bonus: LGN, rollouts: int, watch: float = 1 / 3) -> tuple[torch.Te
     return reward, taken
 
 
-def test_in_a_known_corridor_watching_noise_is_worth_nothing() -> None:
-    bonus = make(lpm.Spaces(Box(-1, 1, (2,)), Discrete(3)), num_envs=8, rollout_steps=128, warmup=256)
-    reward, action = _corridor(bonus, 24)
+@pytest.mark.parametrize("sigma", [None, 0.1, 0.3, 1.0])
+def test_in_a_known_corridor_watching_noise_is_worth_nothing(sigma: float | None) -> None:
+    """A faint screen too: what is left in a known world is worth little, but a learner finds it."""
+    bonus = make(lpm.Spaces(Box(-np.inf, np.inf, (2,)), Discrete(3)), num_envs=8, rollout_steps=128, warmup=256)
+    reward, action = _corridor(bonus, 24, sigma=sigma)
     assert reward[action == 2].max() == 0
     assert reward[action != 2].mean() >= 0
     assert reward.max() < 0.05
@@ -435,6 +444,63 @@ def test_a_quiet_start_spoils_nothing(jitter: float) -> None:
         expected = usual.step(_line_from_a_corner(128, 8, seed)).mean()
         usual.update()
     assert means[-1] > 0.5 * expected
+
+
+def test_black_frames_at_the_start_spoil_nothing() -> None:
+    """A loading screen: the grey pictures of a bright square that walks are rewarded as without it."""
+    spaces = lpm.Spaces(Box(0, 255, (40, 40, 3), np.uint8), Discrete(4))
+
+    def rollouts(black: int) -> list[float]:
+        bonus, means = make(spaces, num_envs=4, rollout_steps=64), []
+        for seed in range(black + 4):
+            block = _line_from_a_corner(64, 4, max(seed - black, 0))
+            obs = torch.zeros(65, 4, 40, 40, 3, dtype=torch.uint8)
+            for t, row in enumerate(torch.cat([block.obs, block.next_obs[-1:]]).long().tolist()):
+                for env, (x, y) in enumerate(row):
+                    obs[t, env, x : x + 12, y : y + 12] = 0 if seed < black else 255
+            reward = bonus.step(Transitions.build(obs[:-1], block.action, obs[1:]))
+            bonus.update()
+            assert 0 <= reward.min() <= reward.max() <= 1
+            means.append(float(reward.mean()))
+        return means[black:]
+
+    assert rollouts(2)[-1] > 0.5 * rollouts(0)[-1] > 0
+
+
+def test_after_a_hundred_rollouts_at_rest_a_walk_is_rewarded_as_without() -> None:
+    """A robot that was stuck: one reward of 1,070 once set the scale of the mixer for good."""
+
+    def walked(rest: int) -> float:
+        bonus, mixer, shares = make(PLANE, num_envs=4, rollout_steps=64), RewardMixer(MixerConfig(), 4), []
+        for seed in [*range(10), *[10] * rest, *range(11, 31)]:
+            block = _line_from_a_corner(64, 4, seed, still=float(seed == 10))
+            reward = bonus.step(block).numpy()
+            bonus.update()
+            assert reward.max() <= 1
+            mixed = mixer.mix(np.zeros_like(reward), reward, np.ones(reward.shape, np.bool_))
+            shares.append(float(mixed.bonus.mean()))
+        return float(np.mean(shares[-20:]))
+
+    assert walked(100) > 0.5 * walked(0)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_one_hot_grids_are_rewarded_within_a_short_run(noise: float) -> None:
+    """Codes of 7 x 7 cells, of which a walk changes a few: they were taken for noise, and nothing was paid."""
+    generator, totals = np.random.default_rng(0), 0.0
+    spaces = lpm.Spaces(Box(0, 1, (7, 7, 20), np.float32), Discrete(4))
+    bonus = make(spaces, num_envs=8, rollout_steps=64, warmup=256)
+    floor = generator.integers(0, 20, (60, 60))
+    for seed in range(6):
+        block = _line_from_a_corner(64, 8, seed)
+        places = torch.cat([block.obs, block.next_obs[-1:]]).long().numpy()
+        views = np.stack([[floor[x : x + 7, y : y + 7] for x, y in row] for row in places])
+        codes = torch.nn.functional.one_hot(torch.as_tensor(views), 20).float()
+        codes += noise * torch.as_tensor(generator.normal(size=codes.shape)).float()
+        reward = bonus.step(Transitions.build(codes[:-1], block.action, codes[1:]))
+        bonus.update()
+        totals += float(reward.mean())
+    assert totals > 0.05
 
 
 def test_the_bonus_comes_back_when_the_dynamics_change() -> None:
