@@ -71,7 +71,7 @@ class EpisodicCount(MemoryBonus):
     """Episodic counts: 1/√N of the visits to the new state within the present episode."""
 
     label = "Episodic count"
-    family = "novelty"
+    family = "episodic"
     use = "Visits of hashed states within the episode."
     Config = EpisodicCountConfig
     config: EpisodicCountConfig

@@ -143,7 +143,7 @@ class DEIR(MemoryBonus, Learner):
     """Episodic novelty over the distance of the trajectories that led there, in features of a discriminator."""
 
     label = "DEIR"
-    family = "novelty"
+    family = "episodic"
     use = "Novelty within an episode, in features that tell whether an action caused the change."
     Config = DEIRConfig
     config: DEIRConfig

@@ -65,7 +65,7 @@ class E3B(MemoryBonus, Learner):
     """Elliptical episodic bonus: how unlike the new state's features are to those of the episode so far."""
 
     label = "E3B"
-    family = "novelty"
+    family = "episodic"
     use = "Novelty within an episode, by elliptical distance in inverse-dynamics features."
     Config = E3BConfig
     config: E3BConfig

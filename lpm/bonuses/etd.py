@@ -65,7 +65,7 @@ class ETD(MemoryBonus, Learner):
     """Episodic temporal distance: how far the new state is from every state of the present episode."""
 
     label = "ETD"
-    family = "novelty"
+    family = "episodic"
     use = "Novelty within an episode, by temporal distance."
     Config = ETDConfig
     config: ETDConfig

@@ -77,7 +77,7 @@ class NGU(MemoryBonus, Learner):
     """Never Give Up: inverse similarity to the episode so far, times a clipped RND factor (the reward only)."""
 
     label = "NGU"
-    family = "novelty"
+    family = "episodic"
     use = "Novelty within an episode times lifelong novelty."
     Config = NGUConfig
     config: NGUConfig

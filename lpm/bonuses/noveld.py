@@ -48,7 +48,7 @@ class NovelD(MemoryBonus, Learner):
     """Novelty difference: rise of the RND error from one state to the next, on first visits in an episode."""
 
     label = "NovelD"
-    family = "novelty"
+    family = "episodic"
     use = "Novelty that rises: the frontier of what is known."
     Config = NovelDConfig
     config: NovelDConfig

@@ -43,7 +43,7 @@ class RIDE(MemoryBonus, Learner):
     """Impact-driven: how far the action moved the features, over the root of the visits in the episode."""
 
     label = "RIDE"
-    family = "novelty"
+    family = "episodic"
     use = "How much an action changes the state, discounted by visits in the episode."
     Config = RIDEConfig
     config: RIDEConfig

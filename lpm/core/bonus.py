@@ -72,7 +72,7 @@ class IntrinsicReward(nn.Module):
     label: ClassVar[str] = ""
     """The name in tables and legends; empty: the registered name."""
     family: ClassVar[str] = "other"
-    """What it rewards: "novelty", "progress", "error", "disagreement", "recommended", "floor" or "other"."""
+    """What it rewards, a key of `lpm.report.families.FAMILIES`: it decides the colour in figures."""
     use: ClassVar[str] = ""
     """One sentence: what the method is for."""
     reference: ClassVar[str] = ""

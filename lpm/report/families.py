@@ -37,7 +37,8 @@ class Family:
 FAMILIES: Mapping[str, Family] = {
     "recommended": Family("learnability-gated novelty", "#d4290b", "#ff7350"),
     "progress": Family("learning progress", "#0b5fc0", "#68adff"),
-    "novelty": Family("novelty", "#00805a", "#3fcf9f"),
+    "novelty": Family("novelty over the run", "#00805a", "#3fcf9f"),
+    "episodic": Family("novelty within the episode", "#748f00", "#b9dc3c"),
     "error": Family("prediction error", "#8a3ab3", "#d19bf2"),
     "disagreement": Family("disagreement and information gain", "#9a6a00", "#ecbb45"),
     "floor": Family("no bonus", "#59626b", "#aab5c0"),
@@ -64,7 +65,7 @@ def declared() -> dict[str, str]:
     for file in files:
         for names, family in _CLASS.findall(file.read_text(encoding="utf-8") if file.is_file() else ""):
             found |= dict.fromkeys(re.findall(r'register\("(\w+)"', names), family)
-    first = (RECOMMENDED, PAPER, "none")
+    first = (RECOMMENDED, PAPER, "none", "rnd", "icm", "ensemble", "etd", "noveld")  # the best known of their families
     return dict(sorted(found.items(), key=lambda item: (item[0] not in first, item[0])))
 
 

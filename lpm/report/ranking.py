@@ -103,14 +103,14 @@ class Ranking:
         """Who leads, and how surely."""
         first, second = self.places[:2]
         if self.only is None:
-            one, other = f"{first.score.value:.2f} of 1 over {len(self.tasks)} tasks", f"{second.score.value:.2f}"
-            lead = f"{one}, best in {first.wins} of {first.tasks}"
+            one, other = (f"{place.score.value:.2f}" for place in (first, second))
+            lead = f"{one} of 1 over {len(self.tasks)} tasks, best in {first.wins} of {first.tasks}"
         else:
             one, other = (short_number(self.only.means[place.method].value) for place in (first, second))
-            lead = f"{self.only.metric} {one}"
+            lead = one = f"{self.only.metric} {one}"
         if self.sure < SHARED:
-            ahead = f"{first.label} is ahead in {100 * self.sure:.0f} % of the resamples"
-            return f"{first.label} and {second.label} share the lead: {lead}, and {other}. {ahead}."
+            ahead = f"Seeds drawn anew put {first.label} ahead in {100 * self.sure:.0f} of 100 cases"
+            return f"{first.label} and {second.label} share the lead: {one} and {other}. {ahead}."
         lead = f"{first.label} leads: {lead}."
         seeds = min(task.seeds.get(place.method, ENOUGH_SEEDS) for task in self.tasks for place in (first, second))
         if seeds < ENOUGH_SEEDS:

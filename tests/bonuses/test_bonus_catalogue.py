@@ -136,7 +136,7 @@ def test_the_authors_settings_are_variants_where_the_default_differs() -> None:
 
 
 # ---- what a table says of a bonus -----------------------------------------------------------------------------
-FAMILIES = {"recommended", "progress", "novelty", "error", "disagreement", "floor"}
+FAMILIES = {"recommended", "progress", "novelty", "episodic", "error", "disagreement", "floor"}
 
 
 def test_every_bonus_says_what_it_is_for() -> None:
