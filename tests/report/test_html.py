@@ -77,6 +77,14 @@ def test_structure(plain):
         assert expected in words
 
 
+def test_the_page_asks_about_noise_only_where_there_is_some(plain):
+    analysis = analyse(mountain_car())
+    calm = dict.fromkeys(analysis.evidence.conditions, "as it is")
+    quiet = dataclasses.replace(analysis, evidence=dataclasses.replace(analysis.evidence, conditions=calm))
+    assert "noise" in re.findall("<h1>(.*?)</h1>", plain)[0]
+    assert "noise" not in re.findall("<h1>(.*?)</h1>", page([quiet]))[0]
+
+
 def test_every_chart_has_its_data(plain):
     tree, data = Tree(plain), data_of(plain)
     charts = [int(a["data-chart"]) for a in tree.all("figure") if "data-chart" in a]
