@@ -1,7 +1,4 @@
-"""Families of methods and how each method looks: one hue a family, the bonus that the project recommends first.
-
-Everything about colour is here, for the page and for exported figures. A bonus's family stands in its class.
-"""
+"""All that is said of colour, for the page and for figures: one hue a family of methods, which a bonus's class states."""
 
 from __future__ import annotations
 
