@@ -1,4 +1,4 @@
-"""All that is said of colour, for the page and for figures: one hue a family of methods, which a bonus's class states."""
+"""All that is said of colour, for page and figures: one hue a family of methods, which the class of a bonus states."""
 
 from __future__ import annotations
 
