@@ -195,9 +195,9 @@ def test_methods_keep_their_look():
     assert looks(["none", "x", "lpm"])["lpm"] == looks(["lpm", "rnd"])["lpm"]
     many = looks(f"m{i}" for i in range(len(TINTS) * DASHES))
     assert len(set(many.values())) == len(TINTS) * DASHES
-    assert {look.family for look in looks(["x", "none", "rnd", "icm", "ensemble", "lpm-slow", "lgn"]).values()} == set(
-        FAMILIES
-    )
+    assert {
+        look.family for look in looks(["x", "none", "rnd", "etd", "icm", "ensemble", "lpm-slow", "lgn"]).values()
+    } == set(FAMILIES)
     assert len(looks(f"m{i}" for i in range(100))) == 100
 
 
