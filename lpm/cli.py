@@ -13,13 +13,13 @@ from lpm.utils.suggest import suggest
 
 COMMANDS = {
     "train": "train an agent with a bonus; killed runs resume exactly, finished ones can be extended",
-    "report": "one page of all results: who leads, the paper's numbers beside ours",
-    "bonuses": "list the bonuses and their fields",
-    "envs": "list the noisy-TV environments, or draw them",
-    "watch": "a GIF of a trained policy, and where it has been",
-    "suite": "the scorecard of a bonus: coverage, kinds of noise, task, cost",
+    "report": "one page that compares runs: ranking, curves, tables, statistics",
+    "bonuses": "list the bonuses, which one to use, and their settings",
+    "envs": "list the environments, or draw them",
+    "watch": "a film of a trained policy, and a map of where it has been",
+    "suite": "score a bonus under many kinds of noise",
     "reproduce": "run an experiment of the paper: table, figure, page",
-    "tune": "search a bonus's settings over the runs of an experiment",
+    "tune": "search the settings of a bonus on an environment",
     "doctor": "versions, threads, devices, data, and what is missing",
 }
 

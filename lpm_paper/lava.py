@@ -46,8 +46,8 @@ EXPERIMENT = TrainingExperiment(
     place=FIGURE,
     about=(
         "A grid with one river of lava and one crossing, another layout in every episode. Stepping into lava ends the "
-        "episode; reaching the goal pays 1 less what the time cost. The score is the share of the last 100 training "
-        "episodes that reached the goal.",
+        "episode; reaching the goal gives a reward of at most 1, less the later it comes. The score is the share of "
+        "the last 100 training episodes that reached the goal.",
         "The paper's figure, success along training, has no numbers; its text says that ICM and LPM are alike and well "
         "above the rest. Claims are judged by the mean over the run: in the last 100 episodes the good ones are all "
         "near 1.",

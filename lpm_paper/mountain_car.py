@@ -86,7 +86,7 @@ def drop(scores: Sequence[Score]) -> tuple[Score, ...]:
 
 def frames() -> tuple[Frame, ...]:
     """The car in its valley."""
-    return rendered("lpm/MountainCar-v0", {"The car, and three points that pay": {}}, steps=40)
+    return rendered("lpm/MountainCar-v0", {"The car, and three points with a reward": {}}, steps=40)
 
 
 EXPERIMENT = TrainingExperiment(

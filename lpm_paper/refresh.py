@@ -163,12 +163,10 @@ def bonus_table(analyses: Analyses, bonus: str) -> str:
             cells = {label: table.cells.get((c, method)) for c, label in table.conditions.items()}
             said = [f"{rounded_mean(cell.summary.mean)} ({label})" for label, cell in cells.items() if cell]
             rows.append([title, ", ".join(said)])
-    share = noise[bonus].share
-    left = NOT_RUN if math.isnan(share) else f"{round(100 * share, 1) or 0.0:.1f} %".replace("-", "−")
-    rows.append(["[Noise table](../noise_table.md): bonus left on noise after learning", left])
-    rows += [
-        ["Time of training in the suite, as a multiple of no bonus", f"{card['cost']:.1f}"] for card in own.values()
-    ]
+    left = f"{rounded_mean(noise[bonus].final[1])} on noise, {rounded_mean(noise[bonus].unseen)} on the new"
+    rows.append(["[Noise table](../noise_table.md): the bonus after learning", left])
+    for card in own.values():
+        rows.append(["Time of training in the suite, as a multiple of no bonus", f"{card['cost']:.1f}"])
     return markdown_table(("measured", "result"), rows)
 
 
@@ -315,7 +313,7 @@ MARKERS: Mapping[str, Callable[..., str]] = {
     "peers": peers_table,
 }
 """Kind of marker to what fills it."""
-PLACE = re.compile(rf"<!-- ({'|'.join(MARKERS)}) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
+PLACE = re.compile(r"<!-- (\S+) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
 INLINE = re.compile(r"number|sb3 (?!table)|verdicts sentence")
 """Markers inside a sentence."""
 
@@ -327,6 +325,8 @@ def refreshed(text: str, analyses: Analyses, page: str = "page") -> str:
         kind, words = match[1], match[2].split()
         opening = match[0][: match[0].index("-->") + 3]
         try:
+            if kind not in MARKERS:
+                raise SystemExit(f"expected one of {', '.join(MARKERS)}")
             made = MARKERS[kind](analyses, *words)
         except (SystemExit, ValueError) as problem:
             raise SystemExit(f"{page}: <!-- {match[1]} {match[2]} -->: {problem}") from None

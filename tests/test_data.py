@@ -74,6 +74,18 @@ def fill(folder: Path, content: dict[str, bytes], packed: bool = False) -> Path:
     return folder
 
 
+def test_the_page(
+    tiny_mnist: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """docs/data.md, with small sets in place of the real ones."""
+    monkeypatch.setenv("LPM_DATA", str(fill(tmp_path / "data", tiny_mnist)))
+    monkeypatch.setattr(data, "cifar10", data.mnist)
+    page = (Path(__file__).parents[1] / "docs" / "data.md").read_text(encoding="utf-8")
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(code, {})
+    assert "(20, 28, 28)" in capsys.readouterr().out
+
+
 # --- files ---
 
 

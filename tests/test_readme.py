@@ -10,8 +10,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from fnmatch import fnmatch
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -22,28 +22,11 @@ from lpm.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="an installed package has no README")
-ELSEWHERE = [
-    "architecture.md",
-    "bonuses/*",
-    "reference/*",
-    "results*",
-    "verdicts.md",
-    "suite.md",
-    "noise_table.md",
-    "noisy_mnist.md",
-    "maze.md",
-    "random_policy.md",
-    "theory*.md",
-    "environments.md",
-    "data.md",
-]
-"""Pages whose code is reference, or is tested elsewhere."""
-PAGES = [
-    page
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    if not any(fnmatch((page := path.relative_to(ROOT).as_posix()).removeprefix("docs/"), name) for name in ELSEWHERE)
-]
+DATA = "docs/data.md"
+"""Needs files that are not here: tests/test_data.py runs it with its own."""
+PAGES = [path.relative_to(ROOT).as_posix() for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]]
 STEPS = re.compile(r"(?<=learn\()\d+_000|(?<=steps=)\d+_000")  # how long a run takes
+SEEDS = re.compile(r"(?<=seeds=)\d+")
 CUT = {"--steps": "1024", "--trials": "1", "--seeds": "1"}  # the same, on the command line
 SHORTER = {
     "reproduce": ["--scale", "smoke"],
@@ -87,13 +70,13 @@ def code_of(page: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of TorchRL's own parts
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [page for page in PAGES if page != DATA and blocks(page, "python")])
 def test_the_python_of_a_page_runs(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From top to bottom, in one namespace; a file with a main part is run as a program."""
     module = ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)  # dataclasses look it up
     for code in code_of(page, folder):
-        exec(compile(STEPS.sub("1024", code), page, "exec"), vars(module))
+        exec(compile(SEEDS.sub("2", STEPS.sub("1024", code)), page, "exec"), vars(module))
     for path in folder.glob("*.py"):
         if "__main__" in path.read_text():
             subprocess.run([sys.executable, path], check=True, cwd=folder, timeout=120)
@@ -115,9 +98,57 @@ def test_the_commands_of_a_page_run(page: str, folder: Path) -> None:
             assert main([*words[1:], *SHORTER.get(words[1], [])]) == 0, line
 
 
+NOT_WHOLE = re.compile(r"…|--help|--resume|my_package|suite change|reproduce mnist|\b[A-Z]{3,}\b(?!=)")
+"""Commands of which a reader has to fill something in, or that need a folder, a bonus or data of the reader's."""
+
+
+class Reached(Exception):
+    """A command would have begun its work."""
+
+
+def commands_of(page: str) -> list[str]:
+    """Commands that are too long to run: lines of `text`, and code within sentences, if whole."""
+    lines = [line for code in blocks(page, "text") for line in code.replace("\\\n", " ").splitlines()]
+    prose = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    spans = [" ".join(span.split()) for span in re.findall(r"(?<!`)`((?:lpm|python) [^`]+ [^`]+)`", prose)]
+    return [line for line in lines + spans if not NOT_WHOLE.search(line.partition("#")[0])]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands_of(page)])
+def test_the_commands_that_a_page_only_names_are_understood(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of lpm are parsed to where they would begin; a script exists and knows the options."""
+
+    def reached(*_: object, **__: object) -> None:
+        raise Reached
+
+    monkeypatch.setattr("lpm.sweeps.run_jobs", reached)
+    for check in ("lpm.commands.reproduce.preflight", "lpm.suite.jobs.check"):
+        monkeypatch.setattr(check, lambda *_: None)
+    monkeypatch.setattr("lpm.commands.train._train", reached)
+    monkeypatch.setattr("lpm_paper.theory_command.run", reached)
+    for name in ("bonuses", "doctor", "envs", "report", "tune", "watch"):
+        module = import_module(f"lpm.commands.{name}")
+        monkeypatch.setattr(module, "parse", lambda *given, parse=module.parse: reached(parse(*given)))
+    for line in commands_of(page):
+        words = shlex.split(line, comments=True)
+        if "lpm" in words and words[0] in ("lpm", "torchrun"):
+            given = words[words.index("lpm") + 1 :]
+            if given[0] == "train" and given[1].startswith("--"):  # options alone, within a sentence
+                given.insert(1, "CartPole-v1")
+            with pytest.raises(Reached):
+                assert main(given) == 0, line
+        elif words[:1] == ["python"] and words[1] != "-m":
+            source = (ROOT / words[1]).read_text(encoding="utf-8")
+            own = words[2 : words.index("--") if "--" in words else None]
+            options = [word[2:].replace("-", "_") for word in own if word.startswith("--")]
+            assert not [name for name in options if name not in source.replace("-", "_")], line
+        elif words[:1] == ["python"]:
+            assert find_spec(words[2]), line
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_says_what_it_is(page: str) -> None:
-    """Python and bash are run; text, such as what needs a cluster, is not."""
+    """Python and bash are run; text, such as what needs a cluster, is parsed."""
     text = (ROOT / page).read_text(encoding="utf-8")
     kinds = re.findall(r"^ *```(.*)\n.*?^ *```$", text, re.DOTALL | re.MULTILINE)
     assert set(re.findall(r"^ *```(\S+)", text, re.MULTILINE)) <= {"python", "bash", "text", "toml"}
@@ -212,6 +243,7 @@ def test_a_measured_table_is_as_it_was_stored(tmp_path: Path, monkeypatch: pytes
         ("settings nothing", "unknown bonus 'nothing'"),
         ("suite nothing", "expected one of picture"),
         ("verdicts mazes", "expected summary, cost or one of mnist, maze"),
+        ("tabel lava-desk-success", "expected one of table, means"),
     ],
 )
 def test_a_marker_without_results_is_named_with_its_page(marker: str, problem: str) -> None:

@@ -21,16 +21,15 @@ class Reproduce:
     """Run an experiment of the paper: every method, condition and seed, then tables and a page. Rerun to continue."""
 
     name: Annotated[str, tyro.conf.Positional]
-    """An experiment of an installed paper; of this one mnist (Fig. 2), maze (Fig. 3), mountain-car (Table 2),
-    atari (Fig. 4), montezuma (Fig. 5), lava (appendix), overhead, ablation; beyond it lgn-parts, minigrid,
-    hostile."""
+    """Of the LPM paper: mnist (Fig. 2), maze (Fig. 3), mountain-car (Table 2), atari (Fig. 4), montezuma (Fig. 5),
+    lava (appendix), overhead, ablation. Of this project: lgn-parts, minigrid, hostile. Other packages may add more."""
     scale: Literal["smoke", "desk", "long", "paper"] = "desk"
-    """smoke: seconds; desk: a machine of two cores; long: hours of it, where there is one; paper: the paper's size."""
+    """The budget. smoke: seconds; desk: for two cores; long: more steps, where it exists; paper: the paper's own."""
     seeds: int | None = None
     """Seeds per method and condition; the scale's own number if not given."""
     methods: tuple[str, ...] | None = None
     """Methods to run; the scale's own if not given. Beside the experiment's: any registered bonus,
-    package.module:Class, or either with fields, as in lgn:regression=joint."""
+    package.module:Class, or either with fields, as in lgn:gate=False."""
     conditions: tuple[str, ...] | None = None
     """Conditions to run; the scale's own if not given."""
     workers: int = 2

@@ -22,13 +22,13 @@ class Suite:
     """Score a bonus in every environment under every kind of noise: runs, then a scorecard. Rerun to continue."""
 
     name: Annotated[str, tyro.conf.Positional]
-    """A registered bonus, package.module:Class, or either with fields, as in lgn:regression=joint."""
+    """A registered bonus, package.module:Class, or either with fields, as in lgn:gate=False."""
     field: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """A field of the bonus's config, as in lr=1e-3; may be given again."""
     compare: tuple[str, ...] = ()
     """Other bonuses to score beside it, spelt like NAME."""
     scale: Literal["smoke", "desk"] = "desk"
-    """smoke: half a minute, to see that everything runs; desk: the suite."""
+    """smoke: half a minute, to see that everything runs; desk: the real suite, for two cores."""
     seeds: int | None = None
     """Seeds per bonus; the scale's own number if not given."""
     first_seed: int = 0
@@ -36,7 +36,7 @@ class Suite:
     envs: tuple[str, ...] = ()
     """Run only these environments (car, rooms, onehot, maze, task): the scorecard says which are missing."""
     own_references: bool = False
-    """Run random actions and the oracle here too, instead of the package's numbers."""
+    """Run both references here too (random actions, count of true cells), instead of using the package's numbers."""
     workers: int = 2
     """Worker processes, one torch thread each."""
     ray: str | None = None
@@ -110,7 +110,7 @@ def suite(options: Suite, out: Path) -> int:
     for card in cards:
         runs_of = [*found(own[card["name"]]), *beside]
         page = write_scorecard(out / "scorecards", card, in_order([*cards, *stored]), runs_of)
-        title = f"{card['label']}: 0 random actions, 1 oracle"
+        title = f"{card['label']}: 0 random actions, 1 count of true cells"
         print_table(console, title, ("axis", "score [95 %]"), summary(card))
         console.print(in_words(card))
         console.print(f"Scorecard: {page}")

@@ -225,7 +225,7 @@ def _train(config: RunConfig, out: Path, options: TrainOptions, resume: bool, gr
             outcome = train(config, out, options, resume=resume, say=display.say, on_cycle=display.show, group=group)
     except (WorkerLost, NonFiniteError, CheckpointError) as error:
         what = {WorkerLost: "On as many processes as you like", NonFiniteError: "The last checkpoint is kept"}
-        hint = f"{what.get(type(error), 'When this is mended')}: {again}"
+        hint = f"{what.get(type(error), 'Once this is repaired')}: {again}"
         if isinstance(error, NonFiniteError) and not checkpoints(RunFolder(out).checkpoints):
             hint = "There is no checkpoint yet to go on from."
         print(f"lpm train: {printable(str(error))}\n{hint}", file=sys.stderr)

@@ -40,16 +40,16 @@ FRESH = 1_000
 
 @dataclass(frozen=True)
 class Tune:
-    """Search the fields of a method's bonus, and its weight, with Optuna over the runs of an experiment or in an
-    environment. Rerun to continue.
+    """Search the weight and the settings of a bonus with Optuna, on an environment or in an experiment. Rerun to
+    continue.
 
-    The best settings are then run beside the method's own on seeds that the search has not seen.
+    The best settings are then run beside the default ones, on seeds that the search has not seen.
     """
 
     name: Annotated[str, tyro.conf.Positional]
-    """The experiment, as in `lpm reproduce`, or the environment, as in `lpm train`: module:Id-v0."""
+    """The environment, as in `lpm train`, or the experiment, as in `lpm reproduce`."""
     method: str
-    """The method whose bonus is searched."""
+    """The bonus, or a method of the experiment."""
     field: tyro.conf.UseAppendAction[tuple[str, ...]]
     """What to search; give it once per field: lr=1e-4:1e-2:log, epochs=1..4, form=log,linear,exp. The weight of the
     bonus is weight=0.03:3:log."""

@@ -61,7 +61,7 @@ def list_envs() -> tuple[EnvEntry, ...]:
     tv = "MiniGrid MultiRoom N7-S4 with a ball whose colour `drop` draws anew (RIDE's noisy TV)"
     minigrid = EnvEntry("multiroom_tv", "lpm/MultiRoomNoisyTV-N7-S4-v0", {}, tv, ((1,), (4,), (4,), (2,)),
                         ("minigrid",), "minigrid")  # fmt: skip
-    sea = "bsuite's DeepSea, 10x10: one of 2^10 sequences of actions pays, no noise"
+    sea = "bsuite's DeepSea, 10x10: one of 2^10 sequences of actions is rewarded, no noise"
     deep_sea = EnvEntry("deep_sea", "lpm/DeepSea-v0", {}, sea, ((0,), (1,), (0, 1), (0, 1)))
     return (*_mountain_cars(), *_mazes(), *_games(), lava, minigrid, deep_sea, *_rooms())
 

@@ -71,7 +71,7 @@ def cell_at(position: float, velocity: float) -> int:
 
 @compiled
 def drive(car: Any, force: Any, points: Any) -> float:
-    """Push one car for one step; returns what the points it passed pay.
+    """Push one car for one step; returns the reward of the points it passed.
 
     Gymnasium keeps the start in double precision and every later state in single precision; each rounding below is
     one of its own, which makes the trajectories equal to the last bit.
@@ -143,7 +143,7 @@ class MountainCarVector(BatchedEnv):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
     ) -> None:
-        """`points`: three places on the track that pay (default: drawn from the seed)."""
+        """`points`: three places on the track with a reward (default: drawn from the seed)."""
         if noise not in (False, True, "idle"):
             raise ValueError(f'noise must be False, True or "idle", got {noise!r}')
         noise = noise if noise == "idle" else bool(noise)

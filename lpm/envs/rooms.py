@@ -99,7 +99,7 @@ class RoomsVector(BatchedEnv):
     ) -> None:
         """`num_rooms` along each side; `layout` draws the doors, the same in every episode and for every seed.
 
-        `goal`: entering the room opposite to the start pays 1 and ends the episode.
+        `goal`: entering the room opposite to the start gives 1 and ends the episode.
         """
         if noise not in FAMILIES:
             raise ValueError(f"noise must be one of {', '.join(FAMILIES)}, got {noise!r}")

@@ -163,7 +163,7 @@ class Experiment:
                 if n < seeds and m not in absent and c not in empty
             ],
         }
-        parts = [f"Not complete: {sum(done.values()):,} of {seeds * len(done):,} runs at scale {scale}."]
+        parts = [f"Not complete: {sum(done.values()):,} of {seeds * len(done):,} runs of `--scale {scale}`."]
         for what, names in lacking.items():
             more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
             parts += [f"{what}{'; '.join(names[:MOST_NAMED])}{more}."] if names else []  # labels have commas

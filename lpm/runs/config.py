@@ -54,7 +54,7 @@ class RunConfig:
     device: str = "auto"
     """Where networks live: auto, cpu, cuda, mps."""
     threads: int = 1
-    """Threads of torch. More than one pays only for large networks on an idle machine."""
+    """Threads of torch. More than one helps only with large networks on an idle machine."""
     log_every: int = 0
     """Steps between two lines of the metrics; 0: about a thousand lines a run."""
     env: dict[str, Any] = field(default_factory=dict)
@@ -75,9 +75,7 @@ class RunConfig:
         if self.policy not in POLICIES:
             raise ValueError(f"unknown policy {self.policy!r}{suggest(self.policy, POLICIES)}")
         if self.policy == "oracle" and self.bonus != "none":
-            raise ValueError(
-                f"policy 'oracle' is paid instead of a bonus: expected the bonus 'none', got {self.bonus!r}"
-            )
+            raise ValueError(f"policy 'oracle' brings its own bonus: expected the bonus 'none', got {self.bonus!r}")
         for name, (least, most) in _BOUNDS.items():
             if not least <= getattr(self, name) <= most:
                 raise ValueError(f"{name}: expected {least} to {most:,}, got {getattr(self, name)}")

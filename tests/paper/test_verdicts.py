@@ -214,7 +214,7 @@ def test_a_table_of_an_unfinished_sweep_says_so(tmp_path: Path):
     analysis = analysed(tmp_path)
     said = analysis.evidence.unfinished
     methods = load_experiment("lava").default_methods("desk")
-    assert said.startswith(f"Not complete: 7 of {5 * len(methods)} runs at scale desk. No runs of LGN; ")
+    assert said.startswith(f"Not complete: 7 of {5 * len(methods)} runs of `--scale desk`. No runs of LGN; ")
     assert said.endswith("Fewer than 5 seeds: LPM in 9 × 9, one crossing (2).")
     assert said in markdown_scores(analysis, "success")
     assert "7 of" in (tmp_path / "index.html").read_text()
