@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,12 @@ def loaded_after(code: str) -> set[str]:
     program = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return set(json.loads(done.stdout))
+
+
+def test_programs_that_tests_start_import_the_library_that_is_tested(tmp_path: Path) -> None:
+    """From another clone they imported the installed one: tests of devices then failed there for what was mended."""
+    words = [sys.executable, "-c", "import lpm; print(lpm.__file__)"]
+    assert subprocess.run(words, capture_output=True, text=True, cwd=tmp_path).stdout.strip() == lpm.__file__
 
 
 def test_import_is_lazy() -> None:
