@@ -12,6 +12,6 @@ PAPER = Paper(
             "mnist", "maze", "mountain-car", "atari", "montezuma", "lava", "overhead", "ablation", "lgn-parts",
             "minigrid", "hostile",
         )
-    },
+    } | {"lgn-parts-minigrid": "lpm_paper.lgn_parts:ON_MINIGRID"},
     commands={"theory": ("lpm_paper.theory_command", "check the theorems and their limits by running them")},
 )  # fmt: skip

@@ -5,6 +5,8 @@ The world and the agent are those of the suite's rooms, where noise of every fam
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lpm.bonuses.lgn import LGN, RIDGE
 from lpm.experiments.experiment import Method
 from lpm.experiments.training import Condition, Scale, TrainingExperiment
@@ -12,6 +14,8 @@ from lpm.nn.ridge import RidgeByAction
 from lpm.suite.environments import ROOMS, ROOMS_AGENT
 from lpm_paper.maze import score
 from lpm_paper.methods import ADDED
+from lpm_paper.minigrid import AGENT, CONDITIONS
+from lpm_paper.minigrid import EXPERIMENT as MINIGRID
 
 
 class LGNWithoutPrior(LGN):
@@ -67,4 +71,20 @@ EXPERIMENT = TrainingExperiment(
     metrics={"cells": "cells visited", "noise_share": "share of steps on the noise"},
     score=score,
     lower_is_better=("noise_share",),
+)
+
+ON_MINIGRID = replace(
+    MINIGRID,
+    name="lgn-parts-minigrid",
+    not_ranked="compares settings of one method",
+    title="LGN: what each part contributes on MiniGrid",
+    about=("MultiRoom-N4-S5, clean and with a TV. LGN is changed in one place at a time.",),
+    variants={name: CONDITIONS[name] for name in ("multiroom-n4-s5", "multiroom-n4-s5-tv")},
+    methods=PARTS,
+    sizes={
+        "smoke": Scale(
+            512, 2, {**AGENT, "num_envs": 4, "rollout_steps": 32}, ("lgn", "gate-off"), ("multiroom-n4-s5-tv",)
+        ),
+        "desk": Scale(100_000, 5, AGENT, tuple(PARTS)),
+    },
 )
