@@ -4,6 +4,7 @@
     python benchmarks/defaults.py --methods none lgn --seeds 5        # a bonus that does no harm
     python benchmarks/defaults.py --methods lgn@0.1 lgn@1 --tasks doorkey-8x8 --seeds 2   # weights chosen by hand
     python benchmarks/defaults.py --methods sb3+lgn --tasks corridor --seeds 3            # through SB3, one line
+    python benchmarks/defaults.py --methods sac sac+lgn --tasks pendulum-short corridor-continuous --seeds 3
 
 One JSON file a run in results/defaults; a run that is there is not run again. LunarLander needs the package box2d,
 HalfCheetah mujoco, MiniGrid minigrid.
@@ -14,7 +15,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from time import process_time
@@ -74,6 +75,7 @@ TASKS = {
     "cartpole": Task("CartPole-v1", 60_000),
     "acrobot": Task("Acrobot-v1", 60_000),
     "pendulum": Task("Pendulum-v1", 100_000),
+    "pendulum-short": Task("Pendulum-v1", 10_000),
     "lunar-lander": Task("LunarLander-v3", 100_000),
     "half-cheetah": Task("HalfCheetah-v5", 100_000),
     "minigrid-empty": Task("MiniGrid-Empty-8x8-v0", 60_000),
@@ -93,7 +95,7 @@ class Args:
     tasks: tuple[str, ...] = tuple(TASKS)
     """Names of tasks."""
     methods: tuple[str, ...] = ("none", "lgn")
-    """none, a bonus, or bonus@weight in `lpm train`; sb3: SB3's PPO with its own defaults, sb3+BONUS the same with a
+    """none, a bonus, bonus@weight or bonus@weight-linear (the weight falls to 0) in `lpm train`; sb3: SB3's PPO with its own defaults, sb3+BONUS the same with a
     bonus in one line; sac and sac+BONUS: SB3's SAC."""
     seeds: int = 5
     """Runs of each."""
@@ -103,12 +105,15 @@ class Args:
 
 def train(task: Task, method: str, seed: int) -> dict[str, Any]:
     """A run of `lpm train`: curves of the mean return, success and share of noise of the last 100 episodes."""
-    bonus, _, weight = method.partition("@")
+    bonus, _, chosen = method.partition("@")
+    weight, _, decay = chosen.partition("-")
     mixer = MixerConfig(weight=float(weight)) if weight else MixerConfig()
     of_run: dict[str, Any] = {"env": task.env, "agent": task.agent, "mixer": mixer}
     agent = build(RunConfig(task.env_id, bonus=bonus, steps=task.steps, seed=seed, **of_run))
     curve: dict[str, list[float]] = {name: [] for name in ("step", "return", "success", "noise_share")}
     while agent.steps < task.steps:
+        if decay:
+            agent.mixer.config = replace(mixer, weight=mixer.weight * (1 - agent.steps / task.steps))
         metrics = agent.cycle()
         if agent.steps * POINTS // task.steps > len(curve["step"]) or agent.steps >= task.steps:
             curve["step"].append(agent.steps)
