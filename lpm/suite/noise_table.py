@@ -23,7 +23,8 @@ from lpm.sweeps import Job, Result, Tick
 
 DIM, ENVS, STEPS = 8, 16, 16
 SIGMA = 0.5
-NEGLIGIBLE = 1e-5  # of the reward for something new: a first reward that is no measure for a later one
+NEGLIGIBLE = 0.01
+"""Of the reward for something that was never seen: a first reward below this share is no measure for later ones."""
 
 
 @dataclass(frozen=True)
