@@ -1,5 +1,8 @@
 """Noise of sensors: what the lag-1 product measures, the gain that follows, and what is no noise."""
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -64,6 +67,16 @@ def test_the_filtered_state_is_nearer_to_the_truth() -> None:
     late = slice(1000, None)
     error = (states[late].numpy() - place[1:][late]).std()
     assert error < 0.5 * (readings[1:][late] - place[1:][late]).std()
+
+
+def test_the_picture_of_the_docs_shows_what_the_filter_does() -> None:
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "lgn_filter.py"))
+    truth, readings = example["sensors"](1)
+    states, gains = example["filtered"](readings)
+    error = (states - truth[1:])[1000:].square().mean((0, 1)).sqrt()
+    assert gains[0] == gains[3] == 1 and error[0] == error[3] == 0  # no noise, and a code
+    assert 0.1 < gains[1] < 0.4 and error[1] < 0.6
+    assert error[2] < 0.05
 
 
 def test_noise_alone_has_no_signal() -> None:
