@@ -74,9 +74,11 @@ def test_the_picture_of_the_docs_shows_what_the_filter_does() -> None:
     truth, readings = example["sensors"](1)
     states, gains = example["filtered"](readings)
     error = (states - truth[1:])[1000:].square().mean((0, 1)).sqrt()
-    assert gains[0] == gains[3] == 1 and error[0] == error[3] == 0  # no noise, and a code
-    assert 0.1 < gains[1] < 0.4 and error[1] < 0.6
-    assert error[2] < 0.05
+    assert gains[0] == gains[3] == 1  # no noise, and a code
+    assert error[[0, 3]].max() < 1e-3
+    assert 0.1 < gains[1] < 0.4
+    assert error[1] < 0.6 * (readings - truth)[1000:, :, 1].std()
+    assert error[2] < 0.1
 
 
 def test_noise_alone_has_no_signal() -> None:
