@@ -175,14 +175,16 @@ def settings(analyses: Analyses, *bonuses: str) -> str:
     tables = []
     for bonus in bonuses:
         made = make(bonus, Spaces(Box(-1, 1, (4,)), Discrete(2)))
-        off_policy, several = not (made.episodic or made.needs), can_be_distributed(bonus)
-        said = f"`{bonus}`: off-policy learners (SAC, DQN) {'yes' if off_policy else 'no'}, "
-        said += f"[several processes](../sweeps.md#one-run-on-many-processes) {'yes' if several else 'no'}.\n\n"
+        known = (not made.needs, not (made.episodic or made.needs), can_be_distributed(bonus))
+        fits = markdown_table(FITS, [(f"`{bonus}`", *SPACES, *("yes" if answer else "no" for answer in known))])
         rows = [(f"`{name}`", f"`{default}`", meaning) for name, default, meaning in fields_of(lookup(bonus))]
-        tables.append(said + markdown_table(("field", "default", "meaning"), rows))
+        tables.append(f"{fits}\n{markdown_table(('field', 'default', 'meaning'), rows)}")
     return "\n".join(tables)
 
 
+FITS = ("works with", "observations", "actions", "SB3's PPO, A2C …, TorchRL, RLlib, your loop", "SB3's SAC, DQN, TD3 …",
+        "[several processes](../sweeps.md#one-run-on-many-processes)")  # fmt: skip
+SPACES = ("vectors, images, grids", "`Discrete`, `MultiDiscrete`, `MultiBinary`, `Box`")
 SCORES = (
     ("[MountainCar](../results/mountain_car.md): grid cells visited of 100", "mountain-car-desk", "cells"),
     ("[Maze](../results/maze.md), 10,000 steps: grid cells visited", "maze-desk", "cells"),
@@ -218,12 +220,10 @@ def fuzz_table(analyses: Analyses, report: str) -> str:
     found = read_json(ROOT / report)
     tried, calls = found["tried"], found["calls"]
     rows = [
-        ["cases", f"{tried['cases']:,}"],
         ["calls", f"{sum(calls.values()):,}"],
         ["accepted: finite rewards, metrics and parameters", f"{tried['accepted']:,}"],
         ["refused with a ValueError, the bonus unchanged", f"{tried['refused']:,}"],
         ["bonuses", f"{len(calls)}"],
-        ["calls of the one called least", f"{min(calls.values()):,}"],
         ["**found**", f"**{len(found['found'])}**"],
     ]
     return f"{markdown_table(('', ''), rows)}\n\n{_machine(found)}"
