@@ -24,7 +24,6 @@ from torch import Tensor, nn
 
 from lpm.bonuses.lgn import RIDGE, UNIT_RIDGE, predictable_share
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.group import SINGLE_PROCESS, ProcessGroup, RowIndex
 from lpm.core.settings import expect_at_least, expect_choice
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
@@ -46,7 +45,7 @@ LITTLE = 0.01  # share of unexplained variance at which a transition counts half
 
 
 # ---- the formulas, as pure functions --------------------------------------------------------------------------
-def bounded_influence(rows: Tensor, group: ProcessGroup = SINGLE_PROCESS) -> Tensor:
+def bounded_influence(rows: Tensor) -> Tensor:
     """Weights (B,) with which no row adds much more to a sum of squares than a typical one: m / (m + size²).
 
     m is the median squared size of the rows that move at all: an agent that mostly stands still takes steps too. What
@@ -56,8 +55,7 @@ def bounded_influence(rows: Tensor, group: ProcessGroup = SINGLE_PROCESS) -> Ten
     [1.0, 1.0, 1.0, 0.5, 0.5, 0.009900989942252636]
     """
     squares = rows.square().sum(1)
-    everywhere = group.all_gather_rows(squares)
-    moving = everywhere[everywhere > STILL * everywhere.mean()]
+    moving = squares[squares > STILL * squares.mean()]
     middle = moving.median().clamp_min(1e-12) if len(moving) else squares.new_ones(())
     return middle / (middle + squares)
 
@@ -168,10 +166,9 @@ class LGNFirst(IntrinsicReward):
             if line is not None:
                 self.episode.keep(batch, line)
             rows = {"obs": obs[batch.valid], "next_obs": next_obs[batch.valid]}
-            order = self.group.row_index(batch.valid)
             if self.updates == 0:
-                self.state.observe(torch.stack([*rows.values()], 1).flatten(0, 1), order and order.repeated(2))
-            self.buffer.push(order, **rows, action=batch.action[batch.valid].to(self.spaces.action_dtype))
+                self.state.observe(torch.stack([*rows.values()], 1).flatten(0, 1))
+            self.buffer.push(**rows, action=batch.action[batch.valid].to(self.spaces.action_dtype))
         return reward
 
     def _gates(self, phi: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
@@ -203,38 +200,35 @@ class LGNFirst(IntrinsicReward):
             return {}
         slots = self.buffer.last(fresh)
         raw, action, raw_next = (self.buffer[name][slots] for name in ("obs", "action", "next_obs"))
-        group = self.group
-        held = min(fresh, len(self.buffer))
-        order = None if group.is_single else RowIndex(group, self.buffer.places(slots, held), held)
         if self.updates == 0:
             self.state.fix()
-            self.design.fix(self.state.scaled(raw_next if order is None else order.join(raw_next)))
+            self.design.fix(self.state.scaled(raw_next))
         phi, target = self.state.scaled(raw), self.state.scaled(raw_next)
         x, number = self.design(phi, action)
         error = target - self.dynamics(x, number)  # of f as it was when the transitions were collected
         ordinary, ones = self._ordinary(x, number), x.new_ones(len(x))
-        influence = bounded_influence((target - phi) @ self.unit.T, group)
-        self.steps.add(target - phi, ordinary * influence, centred=False, group=group)
-        self.errors.add(error, ordinary, centred=False, group=group)
-        self.places.add(target, ordinary, group=group)
-        self.states.add(target, ones, group=group)
+        influence = bounded_influence((target - phi) @ self.unit.T)
+        self.steps.add(target - phi, ordinary * influence, centred=False)
+        self.errors.add(error, ordinary, centred=False)
+        self.places.add(target, ordinary)
+        self.states.add(target, ones)
         unit, measure = self._units()
         self.unit.copy_(unit)
         self.measure.copy_(measure)
         self.variance.copy_((unit @ self.states.matrix() @ unit.T).diagonal().clamp_min(1e-12))
         squares = (error @ self.unit.T).square()
-        self.error_model.add(x, number, squares, math.exp(-fresh / self.config.horizon), group)
-        self.dynamics.add(x, number, target, group=group)
+        self.error_model.add(x, number, squares, math.exp(-fresh / self.config.horizon))
+        self.dynamics.add(x, number, target)
         self.error_model.solve()
         self.dynamics.solve()
-        self.run.observe(raw_next, order)
+        self.run.observe(raw_next)
         self.learnt.fill_(self.buffer.total)
         self.updates += 1
         gate, _ = self._gates(phi, action)
         return {
-            "gate_mean": group.mean(gate),
-            "gate_std": group.std(gate),
-            "unexplained": group.mean(squares.sum(1)) / self.variance.sum(),
+            "gate_mean": gate.mean(),
+            "gate_std": gate.std(correction=0),
+            "unexplained": squares.sum(1).mean() / self.variance.sum(),
         }
 
     def _units(self) -> tuple[Tensor, Tensor]:
@@ -290,12 +284,12 @@ class FirstFeatures(FrozenFeatures):
 class CountedCovariance(FadingCovariance):
     """Age is counted in rows, whatever their weight."""
 
-    def add(self, rows: Tensor, weight: Tensor, *, centred: bool = True, group: ProcessGroup = SINGLE_PROCESS) -> None:
+    def add(self, rows: Tensor, weight: Tensor, *, centred: bool = True) -> None:
         """Take in rows (B, D) by their weights (B,). Not `centred`: the second moment about 0 is meant."""
         rows, weight = rows.double(), weight.double()
         weighted = rows * weight.unsqueeze(1)
         sums = weighted.sum(0) if centred else torch.zeros_like(self.sums)
-        count, *added = group.sum(self.total.new_tensor(len(rows)), weight.sum(), sums, weighted.T @ rows)
-        keep = math.exp(-float(count) / self.horizon)
+        keep = math.exp(-len(rows) / self.horizon)
+        added = weight.sum(), sums, weighted.T @ rows
         for total, new in zip((self.total, self.sums, self.products), added, strict=True):
             total.mul_(keep).add_(new)

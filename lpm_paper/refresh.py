@@ -26,7 +26,7 @@ from typing import Any
 from gymnasium.spaces import Box, Discrete
 
 from lpm.commands.bonuses import fields_of
-from lpm.core.registry import can_be_distributed, lookup, make
+from lpm.core.registry import lookup, make
 from lpm.core.spaces import Spaces
 from lpm.report.analysis import Analysis
 from lpm.report.export import drawings, markdown_scores
@@ -175,15 +175,15 @@ def settings(analyses: Analyses, *bonuses: str) -> str:
     tables = []
     for bonus in bonuses:
         made = make(bonus, Spaces(Box(-1, 1, (4,)), Discrete(2)))
-        known = (not made.needs, not (made.episodic or made.needs), can_be_distributed(bonus))
+        known = (not made.needs, not (made.episodic or made.needs))
         fits = markdown_table(FITS, [(f"`{bonus}`", *SPACES, *("yes" if answer else "no" for answer in known))])
         rows = [(f"`{name}`", f"`{default}`", meaning) for name, default, meaning in fields_of(lookup(bonus))]
         tables.append(f"{fits}\n{markdown_table(('field', 'default', 'meaning'), rows)}")
     return "\n".join(tables)
 
 
-FITS = ("works with", "observations", "actions", "SB3's PPO, A2C …, TorchRL, RLlib, your loop", "SB3's SAC, DQN, TD3 …",
-        "[several processes](../sweeps.md#one-run-on-many-processes)")  # fmt: skip
+ON_POLICY, OFF_POLICY = "SB3's PPO, A2C …, TorchRL, RLlib, your loop", "SB3's SAC, DQN, TD3 …"
+FITS = ("works with", "observations", "actions", ON_POLICY, OFF_POLICY)
 SPACES = ("vectors, images, grids", "`Discrete`, `MultiDiscrete`, `MultiBinary`, `Box`")
 SCORES = (
     ("[MountainCar](../results/mountain_car.md): grid cells visited of 100", "mountain-car-desk", "cells"),

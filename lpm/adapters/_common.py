@@ -17,7 +17,6 @@ from torch import Tensor
 
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.errors import finite
-from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
 from lpm.core.registry import configure, make
 from lpm.core.spaces import Spaces
@@ -64,9 +63,7 @@ def choose(obs: Any, obs_key: str | None) -> Any:
 
 
 # ---- checks -----------------------------------------------------------------------------------------------
-def make_mixer(
-    num_envs: int, weight: float | None, config: MixerConfig | None, group: ProcessGroup = SINGLE_PROCESS
-) -> RewardMixer:
+def make_mixer(num_envs: int, weight: float | None, config: MixerConfig | None) -> RewardMixer:
     """A mixer: by the `weight` alone, which leaves the task's reward unchanged, or by all settings."""
     given: Any = config
     if isinstance(weight, MixerConfig):
@@ -79,7 +76,7 @@ def make_mixer(
         raise ValueError(f"weight: expected it in the MixerConfig, which is given too, got {weight!r} beside it")
     if config.scale == "unit":  # that of our own agents; here the task's reward belongs to another library's learner
         config = replace(config, scale="task")
-    return RewardMixer(config, num_envs, group)
+    return RewardMixer(config, num_envs)
 
 
 def check_settings(bonus: str, settings: dict[str, Any]) -> None:

@@ -80,7 +80,7 @@ class Intrinsic(VectorWrapper):  # type: ignore[type-arg, unused-ignore]  # gene
         sizes = {"rollout_steps": check_count("rollout_steps", rollout_steps)}
         self.bonus = make_or_check(bonus, spaces, env.num_envs, {**sizes, **settings})
         check_no_policy(self.bonus, "an environment does not see")
-        self.mixer = make_mixer(self.bonus.num_envs, weight, mixer, self.bonus.group)
+        self.mixer = make_mixer(self.bonus.num_envs, weight, mixer)
         self.monitor = BonusMonitor()
         self.returns = Returns(env.num_envs)
         self.obs_key = obs_key

@@ -17,16 +17,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from lpm.adapters._common import make_block, make_mixer, missing, mix_block
 from lpm.adapters._episodes import Chunk, flags, lay_out, spread
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.group import SINGLE_PROCESS, ProcessGroup, using
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.core.mixer import MixerConfig
 from lpm.core.monitor import BonusMonitor
-from lpm.core.registry import can_be_distributed, configure, make, names
+from lpm.core.registry import configure, make
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.storage.state_file import from_bytes, to_bytes
@@ -99,7 +98,6 @@ def add_intrinsic(
         )
     _check_config(config)
     settings = IntrinsicSettings(bonus, weight, mixer, seed, variant, fields)
-    _check_learners(config.num_learners, bonus)
     config.learners(learner_class=IntrinsicPPOLearner, learner_config_dict={KEY: settings})
     return config
 
@@ -114,23 +112,6 @@ def _check_config(config: Any) -> None:
         raise ValueError("add_intrinsic: expected one agent; with several, wrap each agent's environment by itself")
     if not config.add_default_connectors_to_learner_pipeline:
         raise ValueError("add_intrinsic: expected RLlib's default learner connectors; leave them in the pipeline")
-
-
-def _check_learners(learners: int, bonus: str, episodic: bool = False) -> None:
-    """Several learners train one bonus together, if it can be."""
-    if learners <= 1:
-        return
-    if episodic or not can_be_distributed(bonus):
-        together = ", ".join(name for name in names() if can_be_distributed(name) and name != "lgn")
-        why = (
-            "keeps a memory of each episode, and RLlib deals the pieces of an episode to any learner"
-            if episodic
-            else "cannot be trained by several processes yet"
-        )
-        raise ValueError(
-            f"add_intrinsic: with num_learners={learners} expected one of {together}; {bonus!r} {why}: use one "
-            "learner, and num_env_runners to collect faster"
-        )
 
 
 class NoteEpisodes(ConnectorV2):  # type: ignore[misc]
@@ -159,16 +140,21 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
         *,
         mixer: MixerConfig | None = None,
         executed: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray,
+        group: ProcessGroup = SINGLE_PROCESS,
     ) -> None:
-        """`executed` turns actions as the module sampled them into those that the environment was given."""
+        """`executed` turns actions as the module sampled them into those that the environment was given. Of a `group`
+        of learners each has the bonus for the environments of all, and gets some of their episodes.
+        """
         super().__init__()
         self.bonus = bonus
-        self.mixer = make_mixer(bonus.num_envs, weight, mixer, bonus.group)
+        self.group = group
+        self.mixer = make_mixer(bonus.num_envs, weight, mixer)
         self.monitor = BonusMonitor()
         self.executed = executed
         self.steps = 0
-        self.running: list[str | None] = [None] * bonus.num_envs
-        """The episode each row of the block is in."""
+        self.rows = bonus.num_envs // group.size
+        self.running: list[str | None] = [None] * self.rows
+        """The episode each row of this learner's block is in."""
 
     def __call__(
         self,
@@ -185,8 +171,8 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
         notes: list[Chunk] = shared_data[KEY]
         kept = [(episode, note) for episode, note in zip(episodes, notes, strict=True) if note.length]
         if not kept:
-            if not self.bonus.group.is_single:  # the other learners wait for this one
-                self._mix(self._nothing(), np.zeros((1, self.bonus.num_envs), np.float32), metrics)
+            if not self.group.is_single:  # the other learners wait for this one
+                self._mix(self._nothing(), metrics)
                 self._learn(metrics)
             return batch
         mixed = self._score(batch, kept, metrics)
@@ -202,7 +188,7 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
         """The mixed rewards of every chunk."""
         chunks = [note for _, note in kept]
         places, self.running = lay_out(chunks, self.running)
-        shape = (max(p.start + c.length for p, c in zip(places, chunks, strict=True)), self.bonus.num_envs)
+        shape = (max(p.start + c.length for p, c in zip(places, chunks, strict=True)), self.rows)
         following = batch[Columns.NEXT_OBS]
 
         def block(read: Callable[[Any, slice], Any]) -> NDArray[Any]:
@@ -210,7 +196,6 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
             return spread(parts, places, shape)
 
         terminated, truncated, valid = flags(chunks, places, shape)
-        extrinsic = block(lambda e, steps: e.get_rewards(steps)).astype(np.float32)
         needs_policy = "policy" in self.bonus.needs
         transitions = make_block(
             self.bonus,
@@ -220,31 +205,34 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
             terminated=terminated,
             truncated=truncated,
             valid=valid,
-            reward=extrinsic,
+            reward=block(lambda e, steps: e.get_rewards(steps)),
             policy=block(lambda e, steps: e.get_extra_model_outputs(Columns.ACTION_DIST_INPUTS, steps))
             if needs_policy
             else None,
         )
-        total = self._mix(transitions, extrinsic, metrics)
+        total = self._mix(transitions, metrics)
         return [total[p.start : p.start + c.length, p.row] for p, c in zip(places, chunks, strict=True)]
 
-    def _mix(self, transitions: Transitions, extrinsic: NDArray[np.float32], metrics: Any) -> NDArray[np.float32]:
-        """The mixed rewards of a block."""
-        raw, mixed = mix_block(self.bonus, self.mixer, transitions, extrinsic, self.steps)
-        valid = transitions.valid.cpu().numpy()
-        (steps,) = self.bonus.group.sum(torch.tensor([valid.sum()]))
-        self.steps += int(steps)
+    def _mix(self, transitions: Transitions, metrics: Any) -> NDArray[np.float32]:
+        """The mixed rewards of this learner's block; bonus and mixer see those of all learners beside each other."""
+        block = self.group.all_gather_block(transitions)
+        assert block.reward is not None
+        raw, mixed = mix_block(self.bonus, self.mixer, block, block.reward.cpu().numpy(), self.steps)
+        valid = block.valid.cpu().numpy()
+        self.steps += int(valid.sum())
         if valid.any():
             means = {"raw_mean": raw[valid].mean(), "mixed_mean": mixed.bonus[valid].mean()}
             self._log(metrics, {**means, **self.mixer.metrics()})
-        return mixed.total
+        return mixed.total[:, self.group.rank * self.rows :][:, : self.rows]
 
     def _nothing(self) -> Transitions:
         """A block of one step in which nothing happened."""
-        spaces, lead = self.bonus.spaces, (1, self.bonus.num_envs)
-        obs = torch.zeros(*lead, *spaces.obs_shape, dtype=spaces.obs_dtype, device=self.bonus.device)
-        action = torch.zeros(*lead, *spaces.action_shape, dtype=spaces.action_dtype, device=self.bonus.device)
-        return Transitions.build(obs, action, obs, valid=torch.zeros(lead, dtype=torch.bool, device=self.bonus.device))
+        spaces, lead = self.bonus.spaces, (1, self.rows)
+        obs = np.zeros((*lead, *spaces.obs_shape))
+        no, action = np.zeros(lead), np.zeros((*lead, *spaces.action_shape))
+        policy = np.zeros((*lead, spaces.policy_width)) if "policy" in self.bonus.needs else None
+        flags = {"terminated": no, "truncated": no, "valid": no}
+        return make_block(self.bonus, obs, action, obs, **flags, reward=no, policy=policy)
 
     def _check_placement(self, batch: dict[str, Any], shared_data: dict[str, Any] | None) -> None:
         if Postprocessing.ADVANTAGES in batch.get(DEFAULT_MODULE_ID, batch):
@@ -311,27 +299,30 @@ class IntrinsicPPOLearner(PPOTorchLearner):  # type: ignore[misc]
         _check_config(self.config)
         module = self.module[DEFAULT_MODULE_ID]
         spaces = Spaces(module.observation_space, module.action_space)
-        # any learner may get episodes of any environment
-        num_envs = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
-        _check_learners(self.config.num_learners, settings.bonus)
         group = ProcessGroup.of_torch() if self.config.num_learners > 1 else SINGLE_PROCESS
-        with using(group):
-            bonus = make(
-                settings.bonus,
-                spaces,
-                num_envs=num_envs,
-                rollout_steps=max(1, math.ceil(self.config.total_train_batch_size / num_envs / group.size)),
-                seed=settings.seed,
-                device=self._device,
-                variant=settings.variant,
-                **settings.fields,
+        # any learner may get episodes of any environment
+        num_envs = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners) * group.size
+        bonus = make(
+            settings.bonus,
+            spaces,
+            num_envs=num_envs,
+            rollout_steps=max(1, math.ceil(self.config.total_train_batch_size / num_envs)),
+            seed=settings.seed,
+            device=self._device,
+            variant=settings.variant,
+            **settings.fields,
+        )
+        if bonus.episodic and not group.is_single:
+            raise ValueError(
+                f"add_intrinsic: expected one learner, got {group.size}: {settings.bonus!r} keeps a memory of each "
+                "episode, and RLlib deals the pieces of an episode to any learner; collect faster with num_env_runners"
             )
-        _check_learners(self.config.num_learners, settings.bonus, bonus.episodic)
         self.intrinsic = IntrinsicConnector(
             bonus,
             settings.weight,
             mixer=settings.mixer,
             executed=_executed(module.action_space, self.config),
+            group=group,
         )
         pipeline = self._learner_connector
         pipeline.prepend(NoteEpisodes())

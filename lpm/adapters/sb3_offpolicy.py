@@ -92,7 +92,7 @@ class IntrinsicReplayBuffer:
             bonus = f"{bonus}_lifelong"
         made = attach_bonus(bonus, model, obs_key, settings)
         inner = check_replay(model.replay_buffer, made)
-        buffer = cls(model, inner, made, make_mixer(made.num_envs, weight, mixer, made.group), obs_key)
+        buffer = cls(model, inner, made, make_mixer(made.num_envs, weight, mixer), obs_key)
         model.replay_buffer = buffer  # type: ignore[assignment]
         return buffer
 

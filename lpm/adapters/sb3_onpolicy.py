@@ -91,7 +91,7 @@ class IntrinsicCallback(BaseCallback):
 
     def _use(self, bonus: IntrinsicReward) -> None:
         _, weight, mixer, _ = self._given
-        self.bonus, self.mixer = bonus, make_mixer(bonus.num_envs, weight, mixer, bonus.group)
+        self.bonus, self.mixer = bonus, make_mixer(bonus.num_envs, weight, mixer)
         self.returns, self._steps = Returns(bonus.num_envs), Steps(bonus.spaces)
 
     def _on_rollout_start(self) -> None:

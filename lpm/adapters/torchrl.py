@@ -82,7 +82,7 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
             raise ValueError(
                 f"bonus: expected an lpm.IntrinsicReward, got {given!r}; by name: IntrinsicTransform.of(env)"
             )
-        made = make_mixer(bonus.num_envs, weight, mixer, bonus.group)
+        made = make_mixer(bonus.num_envs, weight, mixer)
         super().__init__(in_keys=list(in_keys), out_keys=list(out_keys))
         self.bonus = bonus
         self.mixer = made

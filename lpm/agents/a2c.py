@@ -70,9 +70,10 @@ class A2C(Agent):
             advantage = (returns - batch.values).sum(-1)
         if c.normalise_advantage and len(advantage) > 1:
             advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-        returns, advantage = batch.here(returns), batch.here(advantage)
-        policy, values = self.policy(batch.obs)
-        log_prob, entropies = self.policy.actions.log_prob(policy, batch.raw_action)
+        columns = (batch.obs, batch.raw_action, returns, advantage)
+        obs, raw_action, returns, advantage = map(self.group.share, columns)
+        policy, values = self.policy(obs)
+        log_prob, entropies = self.policy.actions.log_prob(policy, raw_action)
         policy_loss = -(log_prob * advantage).mean()
         value_loss = 0.5 * (values - returns).square().mean(0).sum()
         numbers = self.descend((policy_loss, value_loss, entropies.mean()), entropy, len(advantage))

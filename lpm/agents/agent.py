@@ -19,7 +19,7 @@ from lpm.agents.oracle import CellCounts
 from lpm.agents.policy import ActorCritic, NetworkConfig
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.errors import NonFiniteError, finite
-from lpm.core.group import RowIndex, current_group, part_of_rows, whole_rows
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
 from lpm.core.monitor import BonusMonitor
 from lpm.core.registry import resolve_device
@@ -84,10 +84,7 @@ class AgentConfig(Settings):
 
 @dataclass(frozen=True)
 class LearnBatch:
-    """The valid transitions of a block as rows, ready to learn from.
-
-    Where several processes train together, advantages, returns and values are those of all of them.
-    """
+    """The valid transitions of a block as rows, ready to learn from."""
 
     obs: Tensor
     raw_action: Tensor
@@ -98,12 +95,6 @@ class LearnBatch:
     """(B, heads)."""
     values: Tensor
     """(B, heads), as they were when the block was collected."""
-    order: RowIndex | None = None
-    """Which of all rows are this process's, if there are several."""
-
-    def here(self, column: Tensor) -> Tensor:
-        """The rows of this process, of a column of all."""
-        return column if self.order is None else column[self.order.index]
 
 
 class Agent:
@@ -126,9 +117,10 @@ class Agent:
         seed: int = 0,
         device: str | torch.device = "cpu",
         policy: PolicyKind = "learnt",
+        group: ProcessGroup = SINGLE_PROCESS,
     ) -> None:
-        """Of several processes (`lpm.core.group.using`) `config` is that of all, and `envs` are this one's share."""
-        group, config = current_group(), config or self.Config()
+        """In a `group` of several processes `envs` are this one's share; bonus and `config` are for all of them."""
+        config = config or self.Config()
         if envs.num_envs * group.size != config.num_envs:
             expected = config.num_envs if group.is_single else f"{config.num_envs} / {group.size}"
             raise ValueError(f"envs: expected {expected} environments as in the config, got {envs.num_envs}")
@@ -157,7 +149,7 @@ class Agent:
             envs, self.spaces, config.rollout_steps, seed=env_seed, device=self.device, group=group
         )
         self.oracle = CellCounts(config.num_envs, len(self.collector.visits)) if policy == "oracle" else None
-        self.mixer = RewardMixer(mixer or MixerConfig(), envs.num_envs, group)
+        self.mixer = RewardMixer(mixer or MixerConfig(), config.num_envs)
         self.monitor = BonusMonitor()
         self.messages: list[str] = []
         """What the monitor has found since somebody last looked; whoever shows them clears the list."""
@@ -187,7 +179,9 @@ class Agent:
                 clipped = self.policy.input.clipped_share(batch.obs)
                 if clipped is not None:
                     metrics["learn/clipped_observations"] = clipped
-                self.renew_statistics(batch.obs, batch.order)
+                if self.policy.input.moments is not None:  # for the next block
+                    self.policy.input.observe(batch.obs)
+                    self.policy.input.commit()
         with self.timed("bonus"):
             metrics |= self.learn_bonus()
         if self.bonus is not None and self.bonus.family != "floor":
@@ -231,8 +225,7 @@ class Agent:
     def raw_bonus(self, block: Block) -> Floats:
         """(T, N): what the bonus says of the block, with its models as they were during collection."""
         if self.oracle is not None:
-            seen = (block.cells, block.valid, block.terminated | block.truncated)
-            return self.oracle.reward(*map(self.collector.of_all, seen))[:, self.collector.rows_here]
+            return self.oracle.reward(block.cells, block.valid, block.terminated | block.truncated)
         if self.bonus is None:
             return np.zeros_like(block.reward)
         raw = self.bonus.step(block.transitions).cpu().numpy()
@@ -269,14 +262,10 @@ class Agent:
         ]
         stacked = np.stack(advantages, axis=-1)
         valid = torch.from_numpy(block.valid)
-        everyone = self.group.all_gather_columns(valid)
 
-        def rows(x: Tensor, valid: Tensor = valid) -> Tensor:
+        def rows(x: Tensor) -> Tensor:
             flat = x.flatten(0, 1)
             return flat if bool(valid.all()) else flat[valid.flatten().to(flat.device)]
-
-        def rows_of_all(x: Floats) -> Tensor:
-            return rows(self.group.all_gather_columns(torch.from_numpy(x)), everyone).to(self.device)
 
         obs = rows(block.transitions.obs)
         if self.channels_last and obs.ndim == 4:
@@ -286,10 +275,9 @@ class Agent:
             obs=obs,
             raw_action=rows(block.raw_action),
             policy=rows(block.policy),
-            advantage=rows_of_all(stacked.sum(-1)),
-            returns=rows_of_all(stacked + values),
-            values=rows_of_all(values),
-            order=self.group.row_index(valid),
+            advantage=rows(torch.from_numpy(stacked.sum(-1))).to(self.device),
+            returns=rows(torch.from_numpy(stacked + values)).to(self.device),
+            values=rows(torch.from_numpy(values)).to(self.device),
         )
 
     def _values(self, block: Block) -> Floats:
@@ -298,12 +286,6 @@ class Agent:
             flat = block.transitions.obs.flatten(0, 1)
             values = in_chunks(self.policy.values, flat, chunk=8192).view(*block.valid.shape, -1)
         return finite(values.cpu().numpy(), "policy (critic)", self.steps)
-
-    def renew_statistics(self, obs: Tensor, order: RowIndex | None = None) -> None:
-        """Take the observations of a block into the policy's statistics, for the next block."""
-        if self.policy.input.moments is not None:
-            self.policy.input.observe(obs, order=order)
-            self.policy.input.commit()
 
     # ---- learning -----------------------------------------------------------------------------------------
     def descend(self, parts: Sequence[Tensor], entropy: float, rows: float) -> Tensor:
@@ -353,9 +335,8 @@ class Agent:
 
     def report(self, block: Block, raw: Floats, mixed: Mixed) -> dict[str, float]:
         """What a cycle says about the environment and the bonus."""
-        collector = self.collector
-        valid, reward = collector.of_all(block.valid), collector.of_all(block.reward)
-        metrics = {"episodes": float(collector.sums.ended), "reward/task": float(reward[valid].mean())}
+        collector, valid = self.collector, block.valid
+        metrics = {"episodes": float(collector.sums.ended), "reward/task": float(block.reward[valid].mean())}
         if collector.sums.recent:
             returns, lengths = zip(*collector.sums.recent, strict=True)
             metrics |= {"return": float(np.mean(returns)), "length": float(np.mean(lengths))}
@@ -366,8 +347,7 @@ class Agent:
         if block.noise_share is not None:
             metrics["noise_share"] = block.noise_share
         if self.bonus is not None:
-            raw = collector.of_all(raw)
-            scored, paid = raw[valid], collector.of_all(mixed.bonus)[valid]
+            scored, paid = raw[valid], mixed.bonus[valid]
             metrics |= {
                 "bonus/raw_mean": float(scored.mean()),
                 "bonus/raw_std": float(scored.std()),
@@ -382,43 +362,6 @@ class Agent:
         return metrics
 
     # ---- state --------------------------------------------------------------------------------------------
-    def gather_state(self) -> dict[str, Any]:
-        """`state_dict` as a single process would have it, in the first process of a group; empty in the others."""
-        if self.group.is_single:
-            return self.state_dict()
-        bonus = None if self.bonus is None else self.bonus.gather_state()
-        state = self.state_dict()
-        names = self.collector.shared_names
-        rows = self.group.gather((self.mixer.rows_of(state["mixer"]), self.collector.rows_of(state["collector"])))
-        if not rows:
-            return {}
-        state["bonus"] = bonus
-        state["mixer"] |= whole_rows([mixer for mixer, _ in rows], ())
-        for key, values in ((key, [part[key] for _, part in rows]) for key in rows[0][1]):
-            state["collector"][key] = whole_rows(values, names)
-        return state
-
-    def scatter_state(self, state: dict[str, Any] | None) -> None:
-        """Go on from what `gather_state` gave, in a group of any size that the environments can be shared out to."""
-        if self.group.is_single:
-            assert state is not None
-            self.load_state_dict(state)
-            return
-        parts = None if state is None else [self._part_of(state, rank) for rank in range(self.group.size)]
-        self.load_state_dict(self.group.scatter(parts))
-
-    def _part_of(self, state: dict[str, Any], rank: int) -> dict[str, Any]:
-        names, size = self.collector.shared_names, self.group.size
-        collector = dict(state["collector"])
-        for key, value in self.collector.rows_of(collector).items():
-            collector[key] = value if value is None else part_of_rows(value, rank, size, names)
-        rows = {key: part_of_rows(x, rank, size, ()).clone() for key, x in self.mixer.rows_of(state["mixer"]).items()}
-        mixer = {**state["mixer"], **rows}
-        bonus = state["bonus"]
-        if self.bonus is not None and bonus is not None:
-            bonus = self.bonus.part_of_state(bonus, rank)
-        return {**state, "collector": collector, "mixer": mixer, "bonus": bonus}
-
     def state_dict(self) -> dict[str, Any]:
         """Everything: networks, optimiser, bonus, mixer, collector, environments, random numbers, clocks."""
         return {
@@ -434,7 +377,7 @@ class Agent:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` saved; a state that does not fit is refused before anything is changed."""
+        """Restore what `state_dict` saved, in a group of any size; what does not fit is refused and changes nothing."""
         if state.get("algorithm") != self.name:
             raise ValueError(f"expected the state of {self.name}, got that of {state.get('algorithm')}")
         own = self.state_dict()

@@ -7,7 +7,6 @@ real transition is lost. Where autoreset is disabled, rows that ended are reset 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -20,7 +19,7 @@ from torch import Tensor
 
 from lpm.agents.policy import ActorCritic
 from lpm.core.errors import NonFiniteError
-from lpm.core.group import SINGLE_PROCESS, ProcessGroup, whole_rows
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup, join_rows, split_rows
 from lpm.core.mixer import Floats, Mask
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
@@ -31,7 +30,7 @@ Envs = VectorEnv[Any, Any, Any]
 
 @dataclass(frozen=True)
 class Block:
-    """T steps of N environments. Its tensors are views of the collector's storage: valid until the next `collect`."""
+    """T steps of N environments, those of all processes. Valid until the next `collect`, which reuses the storage."""
 
     transitions: Transitions
     """For the bonus, on the agent's device."""
@@ -72,7 +71,7 @@ class Collector:
         device: torch.device | str = "cpu",
         group: ProcessGroup = SINGLE_PROCESS,
     ) -> None:
-        """In a `group` of several processes `envs` are this one's share; steps and episodes are counted for all."""
+        """In a `group` of several processes `envs` are this one's share; what it says is about those of all."""
         self.envs, self.group = envs, group
         self.spaces = spaces
         self.num_steps = steps
@@ -95,8 +94,7 @@ class Collector:
         self._cells = np.full((2, *shape), -1, dtype=np.int64)  # where the step led, and where a reset led
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
         self._start(envs.reset(seed=self.seed))
-        self.rows_here = slice(group.rank * self.num_envs, (group.rank + 1) * self.num_envs)
-        """Which of all processes' environments are here."""
+        self._here = slice(group.rank * self.num_envs, (group.rank + 1) * self.num_envs)  # of all environments
         self.exact = _can_save(envs)
         """Whether the environments can be saved and put back exactly."""
         self.shared_names: tuple[str, ...] = tuple(find_attribute(envs, "_shared_state", tuple)())
@@ -114,21 +112,21 @@ class Collector:
         """What belongs to all environments together is the first process's."""
         state: Any = self.envs.get_state()  # type: ignore[attr-defined]
         states = self.group.all_gather_objects(state)
-        if whole_rows(states, self.shared_names) is None:
+        if join_rows(states, self.shared_names) is None:
             self.exact = False  # saved for each process apart, it could not be put together
         elif self.shared_names:
             shared = {key: value for key, value in states[0].items() if key.split(".")[-1] in self.shared_names}
             self.envs.set_state({**state, **shared})  # type: ignore[attr-defined]
 
     def of_all(self, block: NDArray[Any]) -> NDArray[Any]:
-        """(T, N) of all processes, from the (T, n) of each."""
+        """(T, N, ...) of all processes, from the (T, n, ...) of each."""
         return block if self.group.is_single else self.group.all_gather_columns(torch.from_numpy(block)).numpy()
 
     # ---- collecting ---------------------------------------------------------------------------------------
     def collect(self, policy: ActorCritic, generator: torch.Generator, *, uniform: bool = False) -> Block:
         """The next block, acted by sampling from `policy`, or uniformly at random."""
         steps, actions = self.num_steps, policy.actions
-        noise = actions.noise(steps, self.num_envs * self.group.size, generator)[:, self.rows_here]
+        noise = actions.noise(steps, self.num_envs * self.group.size, generator)[:, self._here]
         parameters = torch.zeros(steps, self.num_envs, self.spaces.policy_width)
         raw_actions = actions.uniform(noise) if uniform else noise.new_zeros(0)
         values: list[Tensor] = []
@@ -169,26 +167,40 @@ class Collector:
         # cloned outside inference mode: only ordinary tensors may take part in the loss
         raw_actions = raw_actions if uniform else torch.stack(parts).clone()
         self.total_steps += steps * self.num_envs * self.group.size
-        self._check_finite()
-        reward, valid, done, shown, led_to, reset_to = map(
-            self.of_all,
-            (self._reward, self._valid, self._terminated | self._truncated, self._noise, *self._cells),
+        stored = (self._reward, self._terminated, self._truncated, self._valid, self._noise, *self._cells)
+        reward, terminated, truncated, valid, shown, led_to, reset_to = map(self.of_all, stored)
+        whole = self.group.all_gather_columns
+        obs, raw_actions, parameters = whole(self._obs), whole(raw_actions), whole(parameters)
+        next_obs = obs[1:] if self.mode is AutoresetMode.NEXT_STEP else whole(self._next_obs)
+        executed = actions.executed(raw_actions.flatten(0, 1).numpy())
+        taken = torch.as_tensor(executed, dtype=self.spaces.action_dtype)
+        transitions = Transitions(
+            obs=obs[:-1],
+            action=taken.view(*reward.shape, *self.spaces.action_shape),
+            next_obs=next_obs,
+            terminated=torch.from_numpy(terminated),
+            truncated=torch.from_numpy(truncated),
+            valid=torch.from_numpy(valid),
+            reward=torch.from_numpy(reward),
+            policy=parameters,
         )
-        self.sums.add(np.stack((reward, valid)), done)
+        self._check_finite("observation", next_obs.numpy())
+        self._check_finite("reward", reward)
+        self.sums.add(np.stack((reward, valid)), terminated | truncated)
         first_visits = self._first_visits(led_to, valid)
         self._visit(led_to)
         self._visit(reset_to)
         return Block(
-            transitions=self._transitions(actions.executed, raw_actions, parameters),
+            transitions=transitions if self.device.type == "cpu" else transitions.to(self.device),
             raw_action=raw_actions.to(self.device),
             policy=parameters.to(self.device),
-            values=torch.stack(values).clone() if values else None,
-            last_obs=self._obs[-1].to(self.device),
-            reward=self._reward,
-            terminated=self._terminated,
-            truncated=self._truncated,
-            valid=self._valid,
-            cells=self._cells[0],
+            values=whole(torch.stack(values).clone()) if values else None,
+            last_obs=obs[-1].to(self.device),
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
+            valid=valid,
+            cells=led_to,
             first_visits=first_visits,
             noise_share=float(shown[valid].mean()) if saw_noise and valid.any() else None,
         )
@@ -234,31 +246,14 @@ class Collector:
             self._cells[1, t, done] = _cells(info)[done]
         return obs
 
-    def _transitions(
-        self, execute: Callable[[NDArray[Any]], NDArray[Any]], raw_actions: Tensor, parameters: Tensor
-    ) -> Transitions:
-        action = torch.as_tensor(execute(raw_actions.flatten(0, 1).numpy()), dtype=self.spaces.action_dtype)
-        block = Transitions(
-            obs=self._obs[:-1],
-            action=action.view(self.num_steps, self.num_envs, *self.spaces.action_shape),
-            next_obs=self._next_obs,
-            terminated=torch.from_numpy(self._terminated),
-            truncated=torch.from_numpy(self._truncated),
-            valid=torch.from_numpy(self._valid),
-            reward=torch.from_numpy(self._reward),
-            policy=parameters,
-        )
-        return block if self.device.type == "cpu" else block.to(self.device)
-
     # ---- accounts -----------------------------------------------------------------------------------------
-    def _check_finite(self) -> None:
-        for name, array in (("observation", self._next_obs.numpy()), ("reward", self._reward)):
-            if array.dtype.kind == "f" and not np.isfinite(array.sum()):
-                bad = np.argwhere(~np.isfinite(array))
-                if len(bad):
-                    t, env = int(bad[0][0]), int(bad[0][1]) + self.rows_here.start  # as a single process counts
-                    step = self.total_steps - (self.num_steps - t) * self.num_envs * self.group.size + env
-                    raise NonFiniteError(f"environment {env} ({name})", step, float(array[tuple(bad[0])]))
+    def _check_finite(self, name: str, block: NDArray[Any]) -> None:
+        if block.dtype.kind == "f" and not np.isfinite(block.sum()):
+            bad = np.argwhere(~np.isfinite(block))
+            if len(bad):
+                t, env = int(bad[0][0]), int(bad[0][1])
+                step = self.total_steps - (len(block) - t) * block.shape[1] + env
+                raise NonFiniteError(f"environment {env} ({name})", step, float(block[tuple(bad[0])]))
 
     def _first_visits(self, led_to: NDArray[np.int64], valid: Mask) -> Mask:
         cells, shape, valid = led_to.ravel(), valid.shape, valid.ravel()
@@ -276,44 +271,42 @@ class Collector:
             self.visits += np.bincount(seen, minlength=len(self.visits))
 
     # ---- state --------------------------------------------------------------------------------------------
-    @staticmethod
-    def rows_of(state: dict[str, Any]) -> dict[str, Any]:
-        """The parts of a state that have an entry per environment of this process."""
-        return {key: state[key] for key in ("obs", "ended", "envs")}
-
     def state_dict(self) -> dict[str, Any]:
         """Everything the next block depends on, the environments included if they can be saved."""
+        envs: Any = None
+        if self.exact:
+            states = self.group.all_gather_objects(self.envs.get_state())  # type: ignore[attr-defined]
+            envs = states[0] if self.group.is_single else join_rows(states, self.shared_names)
         return {
-            "obs": self._obs[-1].clone(),
-            "ended": self._ended.copy(),
+            "obs": self.group.all_gather_columns(self._obs[-1:])[0].clone(),
+            "ended": self.of_all(self._ended[None])[0].copy(),
             "returns": self.sums.running[0].copy(),
             "lengths": self.sums.running[1].copy(),
             "visits": self.visits.copy(),
             "recent": [list(episode) for episode in self.sums.recent],
             "counters": [self.total_steps, self.sums.ended],
-            "envs": self.envs.get_state() if self.exact else None,  # type: ignore[attr-defined]
+            "envs": envs,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` saved; environments that could not be saved begin new episodes."""
-        if tuple(state["obs"].shape) != tuple(self._obs.shape[1:]):
-            raise ValueError(
-                f"Collector: expected observations of shape {tuple(self._obs.shape[1:])}, "
-                f"got {tuple(state['obs'].shape)}"
-            )
-        if state["envs"]:  # first: it may be refused
-            self.envs.set_state(state["envs"])  # type: ignore[attr-defined]
+        shape = (self.num_envs * self.group.size, *self.spaces.obs_shape)
+        if tuple(state["obs"].shape) != shape:
+            raise ValueError(f"Collector: expected observations of shape {shape}, got {tuple(state['obs'].shape)}")
+        if envs := state["envs"]:  # first: it may be refused
+            part = envs if self.group.is_single else split_rows(envs, self._here, self.shared_names)
+            self.envs.set_state(part)  # type: ignore[attr-defined]
         self.total_steps, self.sums.ended = state["counters"]
         self.visits[...] = state["visits"]
         self.sums.recent = deque(map(tuple, state["recent"]), maxlen=RECENT)
-        if not state["envs"]:
+        if not envs:
             self._ended[...] = False
             self.sums.running[...] = 0.0
             self._start(self.envs.reset(seed=(self.seed + self.total_steps) % 2**31))
             return
-        self._ended = np.array(state["ended"], dtype=np.bool_)
+        self._ended = np.array(state["ended"][self._here], dtype=np.bool_)
         self.sums.running[...] = state["returns"], state["lengths"]
-        self._obs[-1] = state["obs"]
+        self._obs[-1] = state["obs"][self._here]
 
 
 def _can_save(envs: Any) -> bool:

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from lpm.agents.agent import Agent, AgentConfig, LearnBatch
 from lpm.agents.policy import NetworkConfig
-from lpm.core.group import RowIndex
 from lpm.core.settings import Count, expect
 
 
@@ -109,22 +108,17 @@ class PPO(Agent):
         for _ in range(c.epochs):
             order = torch.randperm(rows, generator=self.generator).to(self.device)
             # small columns are shuffled once per pass, observations (perhaps images) minibatch by minibatch
-            here, sizes, weights = minibatches(order, size, batch.order)
-            columns = (batch.raw_action, old_log_prob, *map(batch.here, (batch.advantage, batch.returns, batch.values)))
-            shuffled = (torch.split(column[here], sizes) for column in columns)
-            of_all = () if weights is None else torch.split(batch.advantage[order], size)
-            for number, (index, raw_action, old, advantage, returns, values) in enumerate(
-                zip(torch.split(here, sizes), *shuffled, strict=True)
-            ):
-                whole = advantage if weights is None else of_all[number]
-                if c.normalise_advantage and len(whole) > 1:
-                    advantage = (advantage - whole.mean()) / (whole.std() + 1e-8)
+            columns = (batch.advantage, batch.raw_action, old_log_prob, batch.returns, batch.values)
+            shuffled = (torch.split(column[order], size) for column in columns)
+            for advantage, *others in zip(*shuffled, torch.split(order, size), strict=True):
+                if c.normalise_advantage and len(advantage) > 1:
+                    advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+                advantage, raw_action, old, returns, values, index = map(self.group.share, (advantage, *others))
                 # index_select copies whole rows, but lays them out anew
                 obs = batch.obs.index_select(0, index) if batch.obs.is_contiguous() else batch.obs[index]
                 with self._precision:
                     parts = self._compiled_loss(obs, raw_action, old, advantage, returns, values)
-                weight = len(index) if weights is None else weights[number]
-                history.append(self.descend(parts, entropy, weight))
+                history.append(self.descend(parts, entropy, len(index)))
             if c.target_kl is not None and float(history[-1][3]) > c.target_kl:
                 break
         means = torch.stack(history).mean(0).tolist()
@@ -155,16 +149,3 @@ class PPO(Agent):
             kl = (ratio - 1 - log_ratio).mean()
             clipped = ((ratio - 1).abs() > c.clip).float().mean()
         return policy_loss, 0.5 * error.mean(0).sum(), entropy.mean(), kl, clipped
-
-
-def minibatches(order: Tensor, size: int, place: RowIndex | None) -> tuple[Tensor, list[int] | int, list[int] | None]:
-    """Of a shuffled `order` of all rows, cut into minibatches of `size`: this process's rows, how many each has, and
-    by how many each counts. A minibatch of which it has none is given its first row, which counts 0."""
-    if place is None:
-        return order, size, None
-    table = torch.full((place.total,), -1, device=order.device)
-    table[place.index] = torch.arange(len(place.index), device=order.device)
-    parts = [part[part >= 0] for part in torch.split(table[order], size)]
-    weights = [len(part) for part in parts]
-    parts = [part if len(part) else part.new_zeros(1) for part in parts]
-    return torch.cat(parts), [len(part) for part in parts], weights

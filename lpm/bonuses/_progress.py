@@ -142,11 +142,9 @@ class LearningProgress(IntrinsicReward):
     @torch.no_grad()
     def _raise_floor(self, share: float) -> None:
         """To `error_floor` add a share of the median error of predicting the mean of what came so far."""
-        held = len(self.buffer)
-        sample = self.experience.latest(held, [fixed_sample(held, FLOOR_ROWS)])
-        (index,) = sample.parts
-        slots = sample.slots[index.to(sample.slots.device)]
-        seen = self.experience.all_gather(self.experience.at(slots, lambda rows: rows.x_next).flatten(1), slots)
+        slots = self.buffer.last(len(self.buffer))
+        slots = slots[fixed_sample(len(slots), FLOOR_ROWS).to(slots.device)]
+        seen = self.experience.at(slots, lambda rows: rows.x_next).flatten(1)
         self.floor.fill_(self.least_floor).add_(share * (seen - seen.mean(0)).square().mean(1).median())
 
 

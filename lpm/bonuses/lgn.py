@@ -24,7 +24,6 @@ import torch
 from torch import Tensor
 
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.group import RowIndex
 from lpm.core.registry import register
 from lpm.core.settings import expect_at_least, expect_choice, reject_unused
 from lpm.core.transitions import Transitions
@@ -116,7 +115,6 @@ class LGN(IntrinsicReward):
     use = "Novelty of what can be learnt: the bonus to use where observations may be noisy."
     Config = LGNConfig
     config: LGNConfig
-    distributed = True
     reference = "This project; novelty as in Jiang et al. 2025 (ETD), errors timed as in Hou, An & Du 2026 (LPM)"
 
     unit: Tensor  # (D, D) features to units of one step
@@ -190,7 +188,7 @@ class LGN(IntrinsicReward):
         if keep:
             if self.filters:
                 found = self.readings.observe(batch, starts, seen, following, states, code, self.noise)
-                self.noise.add(found, batch.valid, self.group)
+                self.noise.add(found, batch.valid)
             if line is not None:
                 self.episode.keep(batch, line)
             reading = self.state.projected(self.noise.shrunk(following)) if self._filtering else new
@@ -203,16 +201,13 @@ class LGN(IntrinsicReward):
 
     def _keep_first(self, batch: Transitions, obs: Tensor, next_obs: Tensor) -> None:
         """Keep encoded rows to measure scales on."""
-        order = self._push(self.first, batch, obs=obs, next_obs=next_obs)
-        rows = torch.stack([obs[batch.valid], next_obs[batch.valid]], 1).flatten(0, 1)
-        self.state.observe(rows, order and order.repeated(2))
+        self._push(self.first, batch, obs=obs, next_obs=next_obs)
+        self.state.observe(torch.stack([obs[batch.valid], next_obs[batch.valid]], 1).flatten(0, 1))
 
-    def _push(self, buffer: RingBuffer, batch: Transitions, **columns: Tensor) -> RowIndex | None:
+    def _push(self, buffer: RingBuffer, batch: Transitions, **columns: Tensor) -> None:
         """Keep the valid rows of (T, N, ...) to learn from."""
-        order = self.group.row_index(batch.valid)
         rows = {name: column[batch.valid] for name, column in columns.items()}
-        buffer.push(order, **rows, action=batch.action[batch.valid].to(self.spaces.action_dtype))
-        return order
+        buffer.push(**rows, action=batch.action[batch.valid].to(self.spaces.action_dtype))
 
     def _gate(self, x: Tensor, action: Tensor) -> Tensor:
         """The predictable share of what comes after (x̂, a), (B,)."""
@@ -235,16 +230,15 @@ class LGN(IntrinsicReward):
         fresh = buffer.total - int(self.learnt)
         if fresh == 0 or (first and fresh < self.config.warmup):
             return {}
-        slots, held, group = buffer.last(fresh), min(fresh, len(buffer)), self.group
+        slots = buffer.last(fresh)
         if not first and self._outgrown(buffer["new"][slots]):
             self._restart()
             return {}
-        order = None if group.is_single else RowIndex(group, buffer.places(slots, held), held)
         action, rows = buffer["action"][slots], [buffer[name][slots] for name in names]
         if first:
             self.state.fix()
             rows = [self.state.projected(self.state.scaled(part)) for part in rows]
-            self.design.fix(rows[1] if order is None else order.join(rows[1]))
+            self.design.fix(rows[1])
         x, new, target = rows[0], rows[1], rows[-1]
         design = self.design(x, action)
         error = target - self.models(*design, self.f)  # of f as it was when the transitions were collected
@@ -253,27 +247,25 @@ class LGN(IntrinsicReward):
         squares = (error @ self.unit.T).square()
         bound = MOST_ERROR * self.variance.sum() / squares.sum(1, keepdim=True).clamp_min(1e-12)
         rows_of_g = squares * bound.clamp_max(1)
-        self.models.add(design[0], design[1], torch.cat([target, rows_of_g], 1), keep, group)
+        self.models.add(design[0], design[1], torch.cat([target, rows_of_g], 1), keep)
         self.models.solve()
         if self.filters:
-            codes = action_code(self.spaces, action)
-            self.noise.solve(keep, (codes if order is None else order.join(codes))[:ACTIONS])
-        self.run.observe(new, order)
+            self.noise.solve(keep, action_code(self.spaces, action)[:ACTIONS])
+        self.run.observe(new)
         self.learnt.fill_(self.buffer.total)  # of the rows before scales were known nothing is left to learn
         self.updates += 1
         gate = self._gate(x, action)
         return {
-            "gate_mean": group.mean(gate),
-            "gate_std": group.std(gate),
-            "unexplained": group.mean(squares.sum(1)) / self.variance.sum(),
+            "gate_mean": gate.mean(),
+            "gate_std": gate.std(correction=0),
+            "unexplained": squares.sum(1).mean() / self.variance.sum(),
         }
 
     def _outgrown(self, new: Tensor) -> bool:
         """Whether most numbers of most states are far outside the range that was measured: it was one at rest."""
         if self.spaces.kind == "image":
             return False
-        (most,) = self.group.sum((new.abs() > KNEE * math.asinh(FAR / KNEE)).double().mean().view(1))
-        return bool(most > 0.5 * self.group.size)
+        return bool((new.abs() > KNEE * math.asinh(FAR / KNEE)).double().mean() > 0.5)
 
     def _restart(self) -> None:
         """Begin anew: all that was learnt is in units that do not fit."""
@@ -284,13 +276,12 @@ class LGN(IntrinsicReward):
 
     def _measure(self, change: Tensor, state: Tensor, ordinary: Tensor) -> None:
         """Renew S and V. A step counts as far as it could be foreseen, and none much more than a typical one."""
-        group = self.group
-        size = typical_square(change @ self.unit.T, group)
+        size = typical_square(change @ self.unit.T)
         moves = change.square().sum(1) > 0
-        self.steps.add(change, ordinary * influence(change @ self.unit.T, size) * moves, centred=False, group=group)
-        mean = self.states.mean if self.states.total > 0 else group.all_gather_rows(state).double().mean(0)
+        self.steps.add(change, ordinary * influence(change @ self.unit.T, size) * moves, centred=False)
+        mean = self.states.mean if self.states.total > 0 else state.double().mean(0)
         away = (state - mean.to(state.dtype)) @ self.unit.T
-        self.states.add(state, influence(away, typical_square(away, group)), group=group)
+        self.states.add(state, influence(away, typical_square(away)))
         steps = self.steps.matrix()
         if self.config.units:
             self.unit.copy_(inverse_root(steps, UNIT_RIDGE))

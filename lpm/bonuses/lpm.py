@@ -152,9 +152,7 @@ class ErrorQueue(nn.Module):
     def full_after(self, valid: Tensor) -> Tensor:
         """Where |D| = d once each of the valid transitions (T, N) of a block is pushed, in order (line 6)."""
         (buffer,) = self._buffer
-        rank, order = valid.flatten().cumsum(0).view_as(valid), buffer.row_index(valid)
-        if order is not None:
-            rank[valid] = order.index + 1
+        rank = valid.flatten().cumsum(0).view_as(valid)
         return valid & (buffer.total - int(self.start) + rank >= self.size)
 
     def clear(self) -> None:
@@ -171,7 +169,6 @@ class AlgorithmOne(LearningProgress):
     def _build(self) -> None:
         columns = {"error": ((), torch.float32), "version": ((), torch.int64)}
         if self.config.queue == "reservoir":
-            expect(self.config, "queue", self.group.is_single, "'fifo' where several processes train together")
             columns["priority"] = ((), torch.float32)
             if self.queue_size > self.rollout:
                 raise ValueError(
@@ -254,7 +251,7 @@ class AlgorithmOne(LearningProgress):
         metrics = {"dynamics_loss": self._fit_dynamics(self._dynamics_batches(generator))}
         length = len(self.queue)
         if length:
-            errors = self.experience.all_gather(self.queue.errors, self.queue.slots)
+            errors = self.queue.errors
             metrics |= self._fit_error_model(self.queue.slots, generator)
             metrics |= {"queue_error_mean": errors.mean(), "queue_error_std": errors.std(correction=0)}
         metrics["queue_length"] = torch.tensor(float(length))
@@ -277,7 +274,6 @@ class LPM(AlgorithmOne):
     use = "The paper's learning progress: what the error used to be minus what it is."
     Config = LPMConfig
     config: LPMConfig
-    distributed = True
     reference = "Hou, An & Du 2026, Beyond Noisy-TVs: Noise-Robust Exploration Via Learning Progress Monitoring"
     variants = MappingProxyType(
         {
@@ -320,10 +316,10 @@ class LPM(AlgorithmOne):
         c, errors = self.config, self.buffer["error"][slots]
         if isinstance(self.error_model, ErrorModel) and self.error_model.affine:
             predicted = self.experience.at(slots, lambda rows: self._predict_error(rows).mean(1))
-            self.error_model.calibrate(*(self.experience.all_gather(x, slots) for x in (errors, predicted)))
+            self.error_model.calibrate(errors, predicted)
         length = len(self.queue)
         parts = minibatches(length, c.error_batch_size, c.error_steps, generator)
-        batches = self.experience.latest(length, parts, slots)
+        batches = Minibatches(slots, parts)
         loss = regression(self.error_model, lambda rows: (*self._error_inputs(rows), errors[rows.index]))
         self.fits += 1
         return {"error_model_loss": self.experience.fit(loss, self.optimizer("error_model"), batches)}

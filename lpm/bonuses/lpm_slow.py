@@ -56,7 +56,6 @@ class LPMSlow(LearningProgress):
     use = "LPM against a slow copy of the dynamics model instead of an error model."
     Config = LPMSlowConfig
     config: LPMSlowConfig
-    distributed = True
     reference = (
         "docs/beyond.md; after Kim et al. 2020, Active World Model Learning with Progress Curiosity (γ-Progress)"
     )

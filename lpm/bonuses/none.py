@@ -25,7 +25,6 @@ class NoBonus(IntrinsicReward):
     family = "floor"
     use = "Trains on the task's reward alone."
     Config = NoBonusConfig
-    distributed = True
 
     zero: Tensor
 

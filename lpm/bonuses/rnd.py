@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lpm.bonuses._learner import FitConfig, Learner, feature_width
 from lpm.core.registry import register
-from lpm.core.settings import Count, Positive, Share, Size, expect
+from lpm.core.settings import Count, Positive, Share, Size
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Activation
@@ -52,14 +52,11 @@ class RND(Learner):
     use = "Lifelong novelty; a strong default without noise."
     Config = RNDConfig
     config: RNDConfig
-    distributed = True
     reference = "Burda, Edwards, Storkey & Klimov 2018, Exploration by Random Network Distillation"
     variants = MappingProxyType({"atari": {"channels": 1, "features": 512, "proportion": 0.25}})
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
-        if config.proportion != 1:
-            expect(config, "proportion", self.group.is_single, "1 where several processes train together")
         self.experience = Experience(
             spaces,
             self.rollout,

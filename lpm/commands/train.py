@@ -63,8 +63,8 @@ def run(args: Sequence[str]) -> int:
     try:
         with joined(_timeout(list(args))) as group:
             expect_same(group, {f"argument {i}": word for i, word in enumerate(args, 1)})
-            plan = [_plan(args)] * group.size if group.rank == 0 else None
-            return _train(*group.scatter(plan), group)
+            plan: Any = group.broadcast(_plan(args) if group.rank == 0 else None)
+            return _train(*plan, group)
     except WorkerLost as error:  # before there was anything to go on with
         print(f"lpm train: {printable(str(error))}", file=sys.stderr)
         return 1

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, ParamSpec, Protocol, Self, TypeVar, runtime_ch
 import torch
 from torch import Tensor, nn
 
-from lpm.core.group import Sharded, current_group
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.storage.state_tree import StateError, check_generator, check_like, check_optimizer, require
@@ -83,8 +82,6 @@ class IntrinsicReward(nn.Module):
     """Whether the method keeps a memory per environment; then blocks must have `num_envs` environments."""
     needs: ClassVar[tuple[str, ...]] = ()
     """Optional fields of `Transitions` that the method cannot do without: "reward", "policy"."""
-    distributed: ClassVar[bool] = False
-    """Whether several processes can train the method together; each class says so for itself; it is not inherited."""
 
     config: Any
     """An instance of `Config`."""
@@ -99,7 +96,6 @@ class IntrinsicReward(nn.Module):
         rollout_steps: int = 128,
         seed: int = 0,
     ) -> None:
-        """Of several processes (`lpm.core.group.using`) each has its `num_envs`, and calls the four verbs together."""
         super().__init__()
         if not isinstance(spaces, Spaces):
             raise ValueError(f"spaces: expected lpm.Spaces, got {type(spaces).__name__}; see Spaces.of(env)")
@@ -113,7 +109,6 @@ class IntrinsicReward(nn.Module):
         self.spaces = spaces
         self.num_envs = int(num_envs)
         self.rollout_steps = int(rollout_steps)
-        self.group = current_group()
         self.generator = torch.Generator("cpu").manual_seed(int(seed))
         self._optimizers: dict[str, torch.optim.Optimizer] = {}
         self.config = config
@@ -281,41 +276,14 @@ class IntrinsicReward(nn.Module):
                 state.update((name, value.to(parameter.device)) for name, value in state.items())
         return self
 
-    def gather_state(self) -> dict[str, Any]:
-        """`state_dict` as a single process would have it, in the first process of a group; empty in the others."""
-        state = self.state_dict()
-        if self.group.is_single:
-            return state
-        held = {name: [key for key in state if key.startswith(f"{name}.")] for name in self._sharded()}
-        mine = {name: {key.removeprefix(f"{name}."): state.pop(key) for key in keys} for name, keys in held.items()}
-        parts = self.group.gather(mine)
-        if not parts:
-            return {}
-        for name, module in self._sharded().items():
-            whole = module.whole([part[name] for part in parts])
-            state |= {f"{name}.{key}": value for key, value in whole.items()}
-        return state
-
-    def part_of_state(self, state: Mapping[str, Any], rank: int) -> dict[str, Any]:
-        """What process `rank` of the group loads, of the `state_dict` of a single process."""
-        part = dict(state)
-        for name, module in self._sharded().items():
-            whole = {key: part.pop(key) for key in state if key.startswith(f"{name}.")}
-            found = module.part({key.removeprefix(f"{name}."): v for key, v in whole.items()}, rank, self.group.size)
-            part |= {f"{name}.{key}": value for key, value in found.items()}
-        return part
-
-    def _sharded(self) -> dict[str, Sharded]:
-        return {name: module for name, module in self.named_modules() if isinstance(module, Sharded)}
-
     @property
     def _sizes(self) -> dict[str, int]:
-        return {"num_envs": self.num_envs * self.group.size, "rollout_steps": self.rollout_steps}
+        return {"num_envs": self.num_envs, "rollout_steps": self.rollout_steps}
 
     @property
     def rollout(self) -> int:
-        """Transitions that are observed between two updates, by all processes."""
-        return self.num_envs * self.rollout_steps * self.group.size
+        """Transitions that are observed between two updates."""
+        return self.num_envs * self.rollout_steps
 
     # ---- checks -------------------------------------------------------------------------------------------
     @property

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.core.scale import KEPT, ReturnScale, RunningDeviation
 from lpm.core.settings import check_types, expect, expect_choice
 from lpm.storage.state_tree import check_like
@@ -89,15 +88,14 @@ class Mixed:
 class RewardMixer:
     """Brings both rewards to one scale and weighs them; its whole state is in `state_dict`."""
 
-    def __init__(self, config: MixerConfig, num_envs: int, group: ProcessGroup = SINGLE_PROCESS) -> None:
-        """In a `group` of several processes `num_envs` are those of this one, and `mix` is collective."""
+    def __init__(self, config: MixerConfig, num_envs: int) -> None:
         self.config, self.num_envs, gamma = config, num_envs, config.gamma
         assert TASK_SEGMENTS <= KEPT
-        self.task_scale = ReturnScale(num_envs, gamma, quantile=TASK_QUANTILE, recent=TASK_SEGMENTS, group=group)
+        self.task_scale = ReturnScale(num_envs, gamma, quantile=TASK_QUANTILE, recent=TASK_SEGMENTS)
         self.bonus_scale: ReturnScale | RunningDeviation = (
-            ReturnScale(num_envs, gamma, quantile=BONUS_QUANTILE, group=group)
+            ReturnScale(num_envs, gamma, quantile=BONUS_QUANTILE)
             if config.common
-            else RunningDeviation(num_envs, gamma, group)
+            else RunningDeviation(num_envs, gamma)
         )
 
     def mix(self, task: NDArray[Any], bonus: Floats, valid: Mask) -> Mixed:
@@ -183,8 +181,3 @@ class RewardMixer:
         if isinstance(rows, Tensor) and rows.ndim and len(rows) != self.num_envs:
             raise ValueError(f"mixer: expected a state of {self.num_envs} environments, got {len(rows)}")
         check_like(self.state_dict(), state, "mixer")
-
-    @staticmethod
-    def rows_of(state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The parts of a state that have an entry per environment."""
-        return {key: value for key, value in state.items() if key.endswith(".rows")}

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import torch
 
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.group import current_group
 from lpm.core.settings import check_types
 from lpm.core.spaces import Spaces
 from lpm.utils.suggest import suggest
@@ -125,16 +124,8 @@ def make(
     entry = lookup(name)
     config = configure(name, variant, **fields)
     build: Any = entry.bonus
-    if not (current_group().is_single or can_be_distributed(name)):
-        known = ", ".join(filter(can_be_distributed, names()))
-        raise ValueError(f"bonus {name!r} cannot be trained by several processes yet: expected one of {known}")
     bonus: IntrinsicReward = build(spaces, config, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
     return bonus.to(resolve_device(device))
-
-
-def can_be_distributed(name: str) -> bool:
-    """Whether several processes can train the bonus together; a class does not inherit it."""
-    return bool(vars(lookup(name).bonus).get("distributed", False))
 
 
 def resolve_device(device: str | torch.device) -> torch.device:

@@ -15,8 +15,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lpm.core.group import SINGLE_PROCESS, ProcessGroup
-
 SEGMENT = 128
 """Steps of a segment: a horizon of 1/(1 - 0.99) and a little more."""
 KEPT = 512
@@ -76,17 +74,9 @@ def lower_quantile(sizes: NDArray[np.float64], share: float) -> float:
 class ReturnScale:
     """The size of a stream of rewards, estimated as above; its whole state is in `state_dict`."""
 
-    def __init__(
-        self,
-        num_envs: int,
-        gamma: float,
-        *,
-        quantile: float,
-        recent: int | None = None,
-        group: ProcessGroup = SINGLE_PROCESS,
-    ) -> None:
+    def __init__(self, num_envs: int, gamma: float, *, quantile: float, recent: int | None = None) -> None:
         """`quantile` of the sizes of the `recent` segments, of all segments if that is None."""
-        self.gamma, self.quantile, self.recent, self.group = gamma, quantile, recent, group
+        self.gamma, self.quantile, self.recent = gamma, quantile, recent
         self._sums = np.zeros((4, num_envs))  # of the open segment: R, steps, mean of R, squared distances from it
         self._steps = 0  # of the open segment
         self._stride, self._seen = 1, 0  # one of so many segments is kept, and segments since the last that was
@@ -107,9 +97,6 @@ class ReturnScale:
 
     def observe(self, rewards: NDArray[Any], valid: NDArray[np.bool_]) -> None:
         """A (T, N) block of rewards, once and in time order."""
-        if not self.group.is_single:  # all processes end a segment together, though their blocks may differ in length
-            missing = max(self.group.all_gather_objects(len(rewards))) - len(rewards)
-            rewards, valid = (np.pad(values, ((0, missing), (0, 0))) for values in (rewards, valid))
         start = 0
         while start < len(rewards):
             stop = min(start + SEGMENT - self._steps, len(rewards))
@@ -137,11 +124,11 @@ class ReturnScale:
         self._steps += len(rewards)
 
     def _size(self) -> float:
-        """Of the open segment, over the environments of all processes."""
+        """Of the open segment."""
         _, count, mean, squares = self._sums
         deviation = np.sqrt(squares / np.maximum(count, 1))
         deviation[deviation <= np.maximum(TINY * np.abs(mean), LEAST)] = 0.0
-        return segment_size(np.concatenate(self.group.all_gather_objects(deviation)))
+        return segment_size(deviation)
 
     def _keep(self, size: float) -> None:
         if size <= 0:
@@ -182,8 +169,8 @@ class RunningDeviation:
     One extreme block sets it for good: for experiments that compare with published ones.
     """
 
-    def __init__(self, num_envs: int, gamma: float, group: ProcessGroup = SINGLE_PROCESS) -> None:
-        self.gamma, self.group = gamma, group
+    def __init__(self, num_envs: int, gamma: float) -> None:
+        self.gamma = gamma
         self._carry = np.zeros(num_envs)
         self._count = self._mean = self._squares = 0.0  # the last: sum of squared distances from the mean
 
@@ -197,23 +184,11 @@ class RunningDeviation:
         """A (T, N) block of rewards, once and in time order."""
         filtered, self._carry = discounted_filter(rewards, self._carry, self.gamma, valid)
         seen = filtered[valid]
-        if self.group.is_single:
-            self._take(seen.size, seen.mean() if seen.size else 0.0, seen.var() if seen.size else 0.0)
+        if not seen.size:
             return
-        count, mean = (
-            float(x) for x in self.group.sum(*torch.tensor([[seen.size], [seen.sum()]], dtype=torch.float64))
-        )
-        mean /= max(count, 1.0)
-        (squares,) = self.group.sum(torch.tensor([((seen - mean) ** 2).sum()], dtype=torch.float64))
-        self._take(count, mean, float(squares) / max(count, 1.0))
-
-    def _take(self, count: float, mean: float, variance: float) -> None:
-        """So many new sums, with their mean and variance, into the running ones."""
-        if not count:
-            return
-        total, shift = self._count + count, mean - self._mean
-        self._squares += variance * count + shift**2 * self._count * count / total
-        self._mean += shift * count / total
+        total, shift = self._count + seen.size, seen.mean() - self._mean
+        self._squares += seen.var() * seen.size + shift**2 * self._count * seen.size / total
+        self._mean += shift * seen.size / total
         self._count = total
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -122,15 +122,15 @@ class Transitions:
 
     def __getitem__(self, time: slice) -> Transitions:
         """The steps of a time slice."""
-        return self._map(lambda value: value[time])
+        return self.map(lambda value: value[time])
 
     def envs(self, index: Tensor) -> Transitions:
         """The same block with the environments selected or permuted by `index`."""
-        return self._map(lambda value: value[:, index])
+        return self.map(lambda value: value[:, index])
 
     def to(self, device: torch.device | str) -> Transitions:
         """The same block on another device."""
-        return self._map(lambda value: value.to(device))
+        return self.map(lambda value: value.to(device))
 
     def rows(self) -> Rows:
         """The valid transitions, flattened time-major then by environment: the order of the error queue."""
@@ -144,7 +144,8 @@ class Transitions:
 
         return Rows(*(flat(v) for v in (self.obs, self.action, self.next_obs, self.reward, self.policy)))  # type: ignore[arg-type]
 
-    def _map(self, function: Callable[[Tensor], Tensor]) -> Transitions:
+    def map(self, function: Callable[[Tensor], Tensor]) -> Transitions:
+        """The same block with a function of every field."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(self, **{k: function(v) for k, v in values.items() if v is not None})
 

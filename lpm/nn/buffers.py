@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
 
-from lpm.core.group import RowIndex, current_group
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 
@@ -18,9 +17,6 @@ Columns = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
 class RingBuffer(nn.Module):
     """A fixed number of rows in named tensors; the newest overwrite the oldest.
 
-    Of several processes each holds the rows that it pushed itself, with their numbers among all: counts are of all
-    processes' rows, slots are of this one's. There is room for a quarter more than an even share.
-
     >>> import torch
     >>> ring = RingBuffer(3, {"x": ((), torch.float32)})
     >>> ring.push(x=torch.tensor([1.0, 2.0, 3.0, 4.0]))
@@ -29,24 +25,17 @@ class RingBuffer(nn.Module):
     """
 
     pushed: Tensor
-    here: Tensor  # rows that this process ever pushed, if it is one of several
 
     def __init__(self, capacity: int, fields: Columns) -> None:
         super().__init__()
-        self.group = current_group()
         if capacity < 1:
             raise ValueError(f"RingBuffer.capacity: expected at least 1, got {capacity}")
-        self.capacity = self.room = capacity
-        self.shared = not self.group.is_single
+        self.capacity = capacity
         self.register_buffer("pushed", torch.zeros((), dtype=torch.int64))
-        if self.shared:
-            self.room = min(capacity, -(-5 * capacity // (4 * self.group.size)))
-            self.register_buffer("here", torch.zeros((), dtype=torch.int64))
-            fields = {**fields, "number": ((), torch.int64)}
         self.fields = tuple(fields)
         self.contents = tuple(f"rows_{name}" for name in fields)
         for name, (shape, dtype) in fields.items():
-            self.register_buffer(f"rows_{name}", torch.zeros((self.room, *shape), dtype=dtype))
+            self.register_buffer(f"rows_{name}", torch.zeros((capacity, *shape), dtype=dtype))
 
     def __len__(self) -> int:
         return min(self.total, self.capacity)
@@ -67,10 +56,8 @@ class RingBuffer(nn.Module):
         return sum(self[name].nbytes for name in self.fields)
 
     @torch.no_grad()
-    def push(self, order: RowIndex | None = None, **rows: Tensor) -> None:
-        """Append rows (B, ...) in order; `order` where they stand among those of several processes."""
-        if order is not None:
-            rows["number"] = self.total + order.index
+    def push(self, **rows: Tensor) -> None:
+        """Append rows (B, ...) in order."""
         if set(rows) != set(self.fields):
             raise ValueError(f"RingBuffer.push: expected fields {sorted(self.fields)}, got {sorted(rows)}")
         count = next(iter(rows.values())).shape[0]
@@ -78,64 +65,19 @@ class RingBuffer(nn.Module):
             expected = (count, *self[name].shape[1:])
             if tuple(values.shape) != expected:
                 raise ValueError(f"RingBuffer.push: expected {name} of shape {expected}, got {tuple(values.shape)}")
-        kept = min(count, self.room)
-        start = (self._written + count - kept) % self.room
-        head = min(kept, self.room - start)
+        kept = min(count, self.capacity)
+        start = (self.total + count - kept) % self.capacity
+        head = min(kept, self.capacity - start)
         for name, values in rows.items():
             values, storage = values[count - kept :], self[name]
             storage[start : start + head] = values[:head]
             storage[: kept - head] = values[head:]
-        self.pushed += count if order is None else order.total
-        if order is not None:
-            self.here += count
-
-    def row_index(self, valid: Tensor) -> RowIndex | None:
-        """Where the valid rows (T, n) of a block stand among those of all processes; None in a single one."""
-        return self.group.row_index(valid)
+        self.pushed += count
 
     def last(self, count: int) -> Tensor:
         """Slots of the newest `count` rows (or as many as there are), oldest first."""
         count = min(count, len(self))
-        if not self.shared:
-            return torch.arange(self.total - count, self.total, device=self.pushed.device) % self.capacity
-        slots = torch.arange(max(0, self._written - self.room), self._written, device=self.pushed.device) % self.room
-        return slots[self["number"][slots] >= self.total - count]
-
-    def places(self, slots: Tensor, count: int) -> Tensor:
-        """Which of the newest `count` rows of all processes the slots hold, counted from the oldest of them."""
-        return self["number"][slots] - (self.total - min(count, len(self)))
-
-    @property
-    def _written(self) -> int:
-        return int(self.here) if self.shared else self.total
-
-    # ---- one state from several processes', and back ------------------------------------------------------
-    def whole(self, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """The state that a single process would have, from the states of all."""
-        first = parts[0]
-        state = {key: value for key, value in first.items() if key not in ("here", "rows_number")}
-        oldest = int(first["pushed"]) - self.capacity
-        for key in (key for key in state if key.startswith("rows_")):
-            state[key] = first[key].new_zeros(self.capacity, *first[key].shape[1:])
-            for part in parts:
-                number = part["rows_number"]
-                held = (torch.arange(len(number)) < int(part["here"])) & (number >= oldest)
-                state[key][number[held] % self.capacity] = part[key][held]
-        return state
-
-    def part(self, whole: Mapping[str, Tensor], rank: int, size: int) -> dict[str, Tensor]:
-        """The state that process `rank` of `size` goes on from: whose environments rows came from matters no more."""
-        total = int(whole["pushed"])
-        number = torch.arange(max(0, total - self.capacity), total)
-        number = number[number % size == rank][-self.room :]
-        state = {key: value for key, value in whole.items() if not key.startswith("rows_")}
-        state["here"] = torch.tensor(len(number))
-        for key in (f"rows_{name}" for name in self.fields if name != "number"):
-            state[key] = whole[key].new_zeros(self.room, *whole[key].shape[1:])
-            state[key][: len(number)] = whole[key][number % self.capacity]
-        state["rows_number"] = torch.zeros(self.room, dtype=torch.int64)
-        state["rows_number"][: len(number)] = number
-        return state
+        return torch.arange(self.total - count, self.total, device=self.pushed.device) % self.capacity
 
 
 class TransitionBuffer(RingBuffer):
@@ -159,10 +101,10 @@ class TransitionBuffer(RingBuffer):
         super().__init__(capacity, fields)
         self.register_buffer("marked", torch.zeros((), dtype=torch.int64))
 
-    def observe(self, batch: Transitions, order: RowIndex | None = None, **extra: Tensor) -> int:
+    def observe(self, batch: Transitions, **extra: Tensor) -> int:
         """Append the valid transitions of a block, with extra columns given per valid row; return how many."""
         rows = batch.rows()
-        self.push(order, obs=rows.obs, action=rows.action, next_obs=rows.next_obs, **extra)
+        self.push(obs=rows.obs, action=rows.action, next_obs=rows.next_obs, **extra)
         return rows.obs.shape[0]
 
     @property

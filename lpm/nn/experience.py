@@ -12,7 +12,6 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from lpm.core.group import current_group
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import Columns, TransitionBuffer, minibatches
@@ -100,8 +99,7 @@ class Minibatches:
     slots: Tensor
     """The rows of the buffer that are learnt from."""
     parts: Iterable[Tensor]
-    """Indices into `slots`, one tensor a gradient step, drawn when they are needed; all of one size, or what this
-    process holds of them."""
+    """Indices into `slots`, one tensor a gradient step, drawn when they are needed; all of one size."""
 
 
 class Experience(nn.Module):
@@ -130,7 +128,6 @@ class Experience(nn.Module):
         columns: Columns | None = None,
     ) -> None:
         super().__init__()
-        self.group = current_group()
         if normalise == "auto":
             normalise = "standard" if spaces.kind == "vector" else "none"
         self.spaces = spaces
@@ -157,12 +154,11 @@ class Experience(nn.Module):
 
     def observe(self, batch: Transitions, **columns: Tensor) -> None:
         """Remember the valid transitions of a block, with extra columns given per valid row."""
-        order = self.buffer.row_index(batch.valid)
         if self._accumulating or self.watch is not None:
             rows = batch.rows()
             fields = (rows.next_obs,) if self.next_only else (rows.obs, rows.next_obs)
-            self.input.observe(*fields, watch=self.watch, order=order)
-        self.buffer.observe(batch, order, **columns)
+            self.input.observe(*fields, watch=self.watch)
+        self.buffer.observe(batch, **columns)
 
     @torch.no_grad()
     def each(self, function: Callable[[Prepared], Tensor], batch: Transitions) -> Tensor:
@@ -199,12 +195,6 @@ class Experience(nn.Module):
         """`function`, which returns one result per row, over slots of the buffer."""
         parts = torch.split(torch.arange(len(slots), device=slots.device), self.chunk)
         return torch.cat([function(self._prepared(slots, part)) for part in parts])
-
-    def all_gather(self, rows: Tensor, slots: Tensor) -> Tensor:
-        """What all processes computed of their slots of the buffer, (B, ...), in the order of a single process."""
-        if self.group.is_single:
-            return rows
-        return self.group.all_gather_rows(rows)[self.group.all_gather_rows(self.buffer["number"][slots]).argsort()]
 
     def at_fresh(self, function: Callable[[Prepared], Tensor]) -> Tensor:
         """`function`, which returns one result per row, over what came since the last update, oldest first."""
@@ -249,7 +239,7 @@ class Experience(nn.Module):
         """Random minibatches, `epochs` passes over what came since the last update."""
         rows = min(self.buffer.fresh, len(self.buffer))
         steps = epochs * max(1, rows // batch_size)
-        return self.latest(rows, minibatches(rows, batch_size, steps, generator))
+        return Minibatches(self.buffer.last(rows), minibatches(rows, batch_size, steps, generator))
 
     def replayed(self, batch_size: int, steps: int, generator: torch.Generator, *, new: int = 0) -> Minibatches:
         """Random minibatches from the whole buffer, `new` rows of each from what came since the last update."""
@@ -257,17 +247,7 @@ class Experience(nn.Module):
         for rows, size in ((held, batch_size - new), (min(self.buffer.fresh, held), new)):
             if size:
                 parts.append([held - rows + drawn for drawn in minibatches(rows, size, steps, generator)])
-        return self.latest(held, [torch.cat(part) for part in zip(*parts, strict=True)])
-
-    def latest(self, count: int, parts: Iterable[Tensor], slots: Tensor | None = None) -> Minibatches:
-        """Minibatches of the newest `count` rows, or of those in `slots`; this process takes what it holds of them."""
-        slots = self.buffer.last(count) if slots is None else slots
-        if self.group.is_single:
-            return Minibatches(slots, parts)
-        place = torch.full((count,), -1)
-        place[self.buffer.places(slots, count).cpu()] = torch.arange(len(slots))
-        found = (place[part] for part in parts)
-        return Minibatches(slots, (mine[mine >= 0] for mine in found))
+        return Minibatches(self.buffer.last(held), [torch.cat(part) for part in zip(*parts, strict=True)])
 
     def fit(
         self,
@@ -277,18 +257,14 @@ class Experience(nn.Module):
         after_step: Callable[[], None] | None = None,
     ) -> Tensor:
         """One gradient step on each minibatch; the mean loss."""
-        average = None if self.group.is_single else self.group.average_
         if isinstance(loss, LeastSquares):
-            return torch.stack(least_squares(loss.layers, self._problems(loss, batches), optimizer, average)).mean()
+            return torch.stack(least_squares(loss.layers, self._problems(loss, batches), optimizer)).mean()
         losses = []
         for part in batches.parts:
             rows = self._prepared(batches.slots, part.to(batches.slots.device))
             value = loss(rows).mean()
             optimizer.zero_grad(set_to_none=True)
             value.backward()  # type: ignore[no-untyped-call]
-            if average is not None:
-                parameters = optimizer.param_groups[0]["params"]
-                average([*(parameter.grad for parameter in parameters), value.detach()], len(part))
             adam_step(optimizer)
             if after_step is not None:
                 after_step()

@@ -7,8 +7,6 @@ import math
 import torch
 from torch import Tensor, nn
 
-from lpm.core.group import SINGLE_PROCESS, ProcessGroup
-
 OUTLIER = 9.0
 """Multiples of the typical squared size beyond which a state or a step counts no more: three standard deviations."""
 STILL = 1e-6
@@ -29,12 +27,12 @@ class FadingCovariance(nn.Module):
         self.register_buffer("sums", torch.zeros(width, dtype=torch.float64))
         self.register_buffer("products", torch.zeros(width, width, dtype=torch.float64))
 
-    def add(self, rows: Tensor, weight: Tensor, *, centred: bool = True, group: ProcessGroup = SINGLE_PROCESS) -> None:
+    def add(self, rows: Tensor, weight: Tensor, *, centred: bool = True) -> None:
         """Take in rows (B, D) by their weights (B,). Not `centred`: the second moment about 0 is meant."""
         rows, weight = rows.double(), weight.double()
         weighted = rows * weight.unsqueeze(1)
         sums = weighted.sum(0) if centred else torch.zeros_like(self.sums)
-        added = group.sum(weight.sum(), sums, weighted.T @ rows)
+        added = weight.sum(), sums, weighted.T @ rows
         keep = math.exp(-float(added[0]) / self.horizon)
         for total, new in zip((self.total, self.sums, self.products), added, strict=True):
             total.mul_(keep).add_(new)
@@ -68,8 +66,8 @@ def influence(rows: Tensor, typical: Tensor) -> Tensor:
     return (OUTLIER * typical / rows.square().sum(1).clamp_min(1e-30)).clamp_max(1)
 
 
-def typical_square(rows: Tensor, group: ProcessGroup = SINGLE_PROCESS) -> Tensor:
+def typical_square(rows: Tensor) -> Tensor:
     """Median squared size of the rows (B, D) that are not 0: an agent that mostly stands still takes steps too."""
-    squares = group.all_gather_rows(rows.square().sum(1))
+    squares = rows.square().sum(1)
     moving = squares[squares > STILL * squares.mean()]
     return moving.median().clamp_min(1e-12) if len(moving) else squares.new_ones(())

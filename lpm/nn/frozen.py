@@ -8,7 +8,6 @@ import torch
 from gymnasium.spaces import Box
 from torch import Tensor, nn
 
-from lpm.core.group import RowIndex
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.bayes import median_distance
@@ -66,11 +65,11 @@ class FrozenFeatures(nn.Module):
         grey = self.input.raw(obs).mean(1, keepdim=True)
         return nn.functional.adaptive_avg_pool2d(grey, SIDE).flatten(1)
 
-    def observe(self, rows: Tensor, order: RowIndex | None = None) -> None:
+    def observe(self, rows: Tensor) -> None:
         """Take encoded rows into the statistics that `fix` makes final."""
         statistics = self.input.moments if self.sample is None else self.sample
         assert isinstance(statistics, HashedSample)
-        statistics.observe(rows, order)
+        statistics.observe(rows)
 
     def fix(self) -> None:
         """Fix shift and scale."""

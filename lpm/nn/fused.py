@@ -23,8 +23,6 @@ STORED_SIZES = 8
 """Numbers of rows that storage is kept for."""
 NARROW = 32
 """Inputs below which the transposed product is several times faster."""
-Average = Callable[[Sequence[Tensor], float], None]
-"""Replaces tensors by their means over several processes, each counting by its rows."""
 
 
 def linear_layers(module: nn.Module) -> list[Layer] | None:
@@ -200,23 +198,14 @@ def least_squares(
     layers: Sequence[Layer],
     batches: Iterable[tuple[Tensor, Tensor]],
     optimizer: torch.optim.Optimizer,
-    average: Average | None = None,
 ) -> list[Tensor]:
-    """Fit an MLP to minibatches of inputs and targets, one gradient step each: the mean squared errors before it.
-
-    `average` is called on the gradients and the error of each step; minibatches may then have no rows here.
-    """
+    """Fit an MLP to minibatches of inputs and targets, one gradient step each: the mean squared errors before it."""
     network, losses = FusedMLP(layers), []
-    gradients = [parameter.grad for parameter in optimizer.param_groups[0]["params"]]
     with torch.no_grad():
         for x, y in batches:
             difference = network.forward(x).sub_(y)
-            losses.append(
-                difference.square().sum() / max(difference.numel(), 1) if average else difference.square().mean()
-            )
-            network.backward(difference.mul_(2 / max(difference.numel(), 1)))
-            if average is not None:
-                average([*gradients, losses[-1]], len(x))
+            losses.append(difference.square().mean())
+            network.backward(difference.mul_(2 / difference.numel()))
             adam_step(optimizer)
     return losses
 

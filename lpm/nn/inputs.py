@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from lpm.core.group import RowIndex
 from lpm.core.spaces import Spaces
 from lpm.nn.statistics import OVERFLOW_CLIP, RangeWatch, RobustScale, RunningMoments
 
@@ -94,27 +93,22 @@ class ObservationInput(nn.Module):
         """Whether there are active statistics, or none are needed."""
         return self.moments is None or self.moments.ready
 
-    def observe(self, *fields: Tensor, watch: RangeWatch | None = None, order: RowIndex | None = None) -> None:
+    def observe(self, *fields: Tensor, watch: RangeWatch | None = None) -> None:
         """Accumulate statistics, if there are any, of rows (B, ...) of observations, of their successors or of both.
 
-        The statistics are the same however rows are split into blocks, or among processes: `order` then says how. A
-        `watch` over them is shown the rows too.
+        The statistics are the same however rows are split into blocks. A `watch` over them is shown the rows too.
         """
         into = self.moments if watch is None else watch
         if into is None:
             return
         if isinstance(self.moments, RobustScale):  # numbers its rows as they come
-            order = None if order is None else order.repeated(len(fields))
             fields = (torch.stack(fields, dim=1).flatten(0, 1),)
-        # float64 sums of a whole block of images would take gigabytes
-        size = 256 if order is None or isinstance(self.moments, RunningMoments) else len(fields[0]) + 1
-        with into.summed(order):
-            for rows in fields:
-                if watch is None and isinstance(self.moments, RunningMoments) and self._bytes(rows):
-                    self._observe_bytes(self.moments, rows)
-                    continue
-                for part in torch.split(rows, size):
-                    into.observe(self.raw(part), order)
+        for rows in fields:
+            if watch is None and isinstance(self.moments, RunningMoments) and self._bytes(rows):
+                self._observe_bytes(self.moments, rows)
+                continue
+            for part in torch.split(rows, 256):  # float64 sums of a whole block of images would take gigabytes
+                into.observe(self.raw(part))
 
     def _bytes(self, obs: Tensor) -> bool:
         return len(self.shape) == 3 and obs.dtype == torch.uint8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -243,14 +243,6 @@ class WindowMemory(nn.Module):
         """Forget the episodes of these environments (N,)."""
         self.rows[rows] = 0
         self.count[rows] = 0
-
-    def whole(self, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """The state that a single process would have: environments of several processes beside each other."""
-        return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
-
-    def part(self, whole: Mapping[str, Tensor], rank: int, size: int) -> dict[str, Tensor]:
-        """The state that process `rank` of `size` goes on from: that of its environments."""
-        return {key: value.chunk(size)[rank].clone() for key, value in whole.items()}
 
 
 class EpisodeLine(NamedTuple):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from lpm.core.group import SINGLE_PROCESS, ProcessGroup
-
 JITTER = 1e-8
 ATTEMPTS = 12  # with ten times as much jitter each
 
@@ -52,25 +50,15 @@ class RidgeByAction(nn.Module):
             out[rows] = x[rows] @ weight[number]
         return out
 
-    def add(
-        self, x: Tensor, action: Tensor, y: Tensor, keep: float = 1.0, group: ProcessGroup = SINGLE_PROCESS
-    ) -> None:
+    def add(self, x: Tensor, action: Tensor, y: Tensor, keep: float = 1.0) -> None:
         """Take in rows (B, K) with targets (B, D); what was seen before counts `keep` times as much as it did."""
         if keep != 1:
             self.gram.mul_(keep)
             self.moment.mul_(keep)
-        sums = (
-            (self.gram, self.moment)
-            if group.is_single
-            else (torch.zeros_like(self.gram), torch.zeros_like(self.moment))
-        )
         for number, rows in _by_action(action, len(self.weight)):
             inputs = x[rows]
-            sums[0][number] += (inputs.T @ inputs).double()
-            sums[1][number] += (inputs.T @ y[rows]).double()
-        if not group.is_single:
-            for total, added in zip((self.gram, self.moment), group.sum(*sums), strict=True):
-                total += added
+            self.gram[number] += (inputs.T @ inputs).double()
+            self.moment[number] += (inputs.T @ y[rows]).double()
 
     def solve(self) -> None:
         """Make what was added take effect."""

@@ -10,13 +10,11 @@ so the lag-1 product tells noise from change. Kalman's steady gain follows from 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.memory import episodes_over
@@ -150,7 +148,7 @@ class SensorNoise(nn.Module):
         shrunk: Tensor = torch.lerp(self.centre, state, torch.where(self.noisy, self.signal, 1.0))
         return shrunk
 
-    def add(self, found: Surprises, valid: Tensor, group: ProcessGroup = SINGLE_PROCESS) -> None:
+    def add(self, found: Surprises, valid: Tensor) -> None:
         """Take in a block. Sensors that turned out to be exact stay so, and are not looked at again."""
         most = self.most[self.watched]
         known = bool((self.most > 0).any())  # until sizes are, surprises cannot be cut
@@ -178,7 +176,7 @@ class SensorNoise(nn.Module):
                 torch.where(moved, size, 1).log().sum(0),
             ]
         ).double()
-        added = group.sum((code.T @ code).double(), (earlier.T @ earlier).double(), sums, turns, moments)
+        added = (code.T @ code).double(), (earlier.T @ earlier).double(), sums, turns, moments
         for total, new in zip(self._totals, added, strict=True):
             total += new
 
@@ -295,14 +293,6 @@ class Readings(nn.Module):
         self.latest[..., at] = torch.stack([old, older], 1) * live.unsqueeze(1)
         moved = following - states[0][..., at]
         return Surprises(code, following, change, moved, now, before, code_before, valid & ~starts, turns)
-
-    def whole(self, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """The state that a single process would have: environments of several processes beside each other."""
-        return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
-
-    def part(self, whole: Mapping[str, Tensor], rank: int, size: int) -> dict[str, Tensor]:
-        """The state that process `rank` of `size` goes on from: that of its environments."""
-        return {key: value.chunk(size)[rank].clone() for key, value in whole.items()}
 
 
 def previous(values: Tensor, carry: Tensor, valid: Tensor) -> Tensor:

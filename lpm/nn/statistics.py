@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
-
-from lpm.core.group import RowIndex
 
 RESOLUTION = 1e-6
 """A spread below this share of the values themselves is rounding, not information."""
@@ -27,19 +23,9 @@ class Statistics(nn.Module):
     commits: Tensor
     squashes: bool  # whether what lies far outside stays apart instead of being cut off
 
-    def observe(self, rows: Tensor, order: RowIndex | None = None) -> None:
-        """Accumulate a batch (B, *shape); of several processes each its own, inside `summed`."""
+    def observe(self, rows: Tensor) -> None:
+        """Accumulate a batch (B, *shape)."""
         raise NotImplementedError
-
-    def counters(self) -> list[Tensor]:
-        """What is a sum over rows, and so over processes."""
-        return []
-
-    @contextmanager
-    def summed(self, order: RowIndex | None) -> Iterator[None]:
-        """What is counted inside is summed over the processes at the end, if there are several."""
-        with summed(order, self.counters()):
-            yield
 
     def commit(self) -> None:
         """Make everything observed so far the active statistics."""
@@ -57,20 +43,6 @@ class Statistics(nn.Module):
     def outside(self, rows: Tensor, limit: float) -> Tensor:
         """How many of the rows lie more than `limit` standard deviations away, for each dimension."""
         return ((rows - self.mean).abs() > limit * self.std).sum(0)
-
-
-@contextmanager
-def summed(order: RowIndex | None, counters: list[Tensor]) -> Iterator[None]:
-    """What is added to counters of one dtype inside is summed over the processes of an order at the end."""
-    if order is None or not counters:
-        yield
-        return
-    before = [counter.clone() for counter in counters]
-    for counter in counters:
-        counter.zero_()
-    yield
-    for counter, earlier, added in zip(counters, before, order.group.sum(*counters), strict=True):
-        counter.copy_(earlier + added)
 
 
 def usable_std(std: Tensor, mean: Tensor) -> Tensor:
@@ -113,7 +85,7 @@ class RunningMoments(Statistics):
         self.register_buffer("commits", torch.zeros((), dtype=torch.int64))
 
     @torch.no_grad()
-    def observe(self, rows: Tensor, order: RowIndex | None = None) -> None:
+    def observe(self, rows: Tensor) -> None:
         rows = rows.double()
         self.add(rows.shape[0], rows.sum(0), rows.square().sum(0))
 
@@ -123,9 +95,6 @@ class RunningMoments(Statistics):
         self.total += count
         self.sums += sums
         self.squares += squares
-
-    def counters(self) -> list[Tensor]:
-        return [self.total, self.sums, self.squares]
 
     @torch.no_grad()
     def commit(self) -> None:
@@ -174,17 +143,13 @@ class HashedSample(nn.Module):
         return self.sample[: int(self.kept)]
 
     @torch.no_grad()
-    def observe(self, rows: Tensor, order: RowIndex | None = None) -> None:
-        """Take a batch (B, *shape) into the sample; `order` if several processes take in theirs."""
+    def observe(self, rows: Tensor) -> None:
+        """Take a batch (B, *shape) into the sample."""
         capacity = len(self.sample)
-        place = torch.arange(len(rows), device=rows.device) if order is None else order.index
-        number = int(self.total) + place
-        self.total += len(rows) if order is None else order.total
+        number = int(self.total) + torch.arange(len(rows), device=rows.device)
+        self.total += len(rows)
         chosen = _hash(number) < self.share
         number, rows = number[chosen], rows[chosen].float()
-        if order is not None:
-            chosen_order = RowIndex(order.group, number, order.total)
-            number, rows = chosen_order.join(number), chosen_order.join(rows)
         while len(rows):
             start = int(self.kept)
             end = min(start + len(rows), capacity)
@@ -270,18 +235,13 @@ class RangeWatch(nn.Module):
         self.register_buffer("watched", torch.zeros((), dtype=torch.int64))
         self.register_buffer("measured", torch.zeros((), dtype=torch.int64))
 
-    @contextmanager
-    def summed(self, order: RowIndex | None) -> Iterator[None]:
-        with summed(order, [self.outside, self.watched]), self._statistics[0].summed(order):
-            yield
-
-    def observe(self, rows: Tensor, order: RowIndex | None = None) -> None:
+    def observe(self, rows: Tensor) -> None:
         """Count rows (B, *shape) that came after the statistics were frozen, and accumulate them."""
         (statistics,) = self._statistics
         if statistics.ready:
             self.outside += statistics.outside(rows, self.limit)
             self.watched += len(rows)
-        statistics.observe(rows, order)
+        statistics.observe(rows)
 
     def freeze(self) -> None:
         """Make everything so far the active statistics."""

@@ -12,7 +12,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from lpm.agents import A2C, PPO, Agent, PPOConfig
 from lpm.agents.collect import Envs
-from lpm.core.group import current_group
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.core.registry import make, resolve_device
 from lpm.core.spaces import Spaces
 from lpm.envs.third_party import find_spec, make_readable
@@ -34,23 +34,21 @@ def make_envs(config: RunConfig, num_envs: int | None = None, **more: Any) -> En
         raise ValueError(f"{config.env_id} has no argument {wrong[0]!r}{suggest(wrong[0], known)}") from error
 
 
-def build(config: RunConfig) -> Agent:
-    """Environments, bonus and agent; of several processes (`lpm.core.group.using`), this one's share of them."""
-    group = current_group()
+def build(config: RunConfig, group: ProcessGroup = SINGLE_PROCESS) -> Agent:
+    """Environments, bonus and agent; of several processes each has its share of the environments."""
     learner = config.learner
-    here = shard(learner.num_envs, group.size)
-    envs = make_envs(config, here)
+    envs = make_envs(config, shard(learner.num_envs, group.size))
     device = str(resolve_device(config.device))
     if device == "cuda" and not group.is_single:
         device = f"cuda:{torch.cuda.current_device()}"
     bonus_seed = int(np.random.SeedSequence([config.seed, 1]).generate_state(1)[0])
     settings = config.bonus_settings
     given = {field.name: getattr(settings, field.name) for field in fields(settings)}
-    sizes: dict[str, Any] = {"num_envs": here, "rollout_steps": learner.rollout_steps}
+    sizes: dict[str, Any] = {"num_envs": learner.num_envs, "rollout_steps": learner.rollout_steps}
     bonus = make(config.bonus, Spaces.of(envs), **sizes, seed=bonus_seed, device=device, **given)
     algorithm: Any = PPO if isinstance(learner, PPOConfig) else A2C
     common = {"total_steps": config.steps, "seed": config.seed, "device": device, "policy": config.policy}
-    agent: Agent = algorithm(envs, bonus, learner, config.mixer, **common)
+    agent: Agent = algorithm(envs, bonus, learner, config.mixer, **common, group=group)
     return agent
 
 

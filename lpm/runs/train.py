@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from lpm.agents import Agent, NonFiniteError
-from lpm.core.group import SINGLE_PROCESS, ProcessGroup, WorkerLost, using
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup, WorkerLost
 from lpm.runs.build import build
 from lpm.runs.checkpoint import CheckpointError, check_progress, checkpoints, load_checkpoint, save_checkpoint
 from lpm.runs.config import RunConfig
@@ -92,9 +92,9 @@ def train(
     if group.rank:
         return _follow(config, resume, group)
     folder = RunFolder.open(out, config, extend=options.extend) if resume else RunFolder.unused(out)
-    with _threads(config.threads), using(group):
+    with _threads(config.threads):
         with _enough_memory():
-            agent = build(config)
+            agent = build(config, group)
         try:
             # only now: a config that cannot be built leaves no folder behind, and processes of environments, which
             # outlive a killed one for a moment, do not inherit the lock
@@ -116,22 +116,22 @@ def train(
 
 def _follow(config: RunConfig, resume: bool, group: ProcessGroup) -> Outcome:
     """The same training in all processes but the first: what `_Run` does, without folder and words."""
-    with _threads(config.threads), using(group):
-        agent = build(config)
+    with _threads(config.threads):
+        agent = build(config, group)
         start = monotonic()
         try:
-            if resume and group.any(False)[0]:
-                agent.scatter_state(None)
+            if resume and group.any(False):
+                agent.load_state_dict(group.broadcast({}))
             steps_saved, stopped = -1, False
             with _graceful() as stop:
                 while agent.steps < config.steps and not stopped:
                     agent.cycle()
-                    if group.any(False)[0]:
-                        agent.gather_state()
+                    if group.any(False):
+                        agent.state_dict()
                         steps_saved = agent.steps
-                    (stopped,) = group.any(stop.is_set())
+                    stopped = group.any(stop.is_set())
             if steps_saved != agent.steps:
-                agent.gather_state()
+                agent.state_dict()
             group.any(False)  # until the first has written it
             status: Literal["finished", "interrupted"] = "finished" if agent.steps >= config.steps else "interrupted"
             return Outcome(status, agent.steps, monotonic() - start, [], agent.collector.visits.copy(), {})
@@ -175,7 +175,7 @@ class _Run:
             check_progress(state)
             self.metrics = numbers(state["metrics"], "metrics")
             self.averages.load_state_dict(state["averages"])
-            self.agent.scatter_state(state["agent"])
+            self.agent.load_state_dict(self.agent.group.broadcast(state["agent"]))
         except ValueError as problem:
             raise CheckpointError(f"{loaded.path} does not fit this run: {problem}") from problem
         self.metrics_size, self.next_line = state["metrics_size"], state["next_line"]
@@ -224,10 +224,10 @@ class _Run:
                     on_cycle(agent, self.metrics)
                 # of several processes one may die at any time: there is a checkpoint from the first update on
                 first = steps_saved < 0 and not agent.group.is_single
-                if agent.group.any(first or monotonic() - saved >= self.options.checkpoint_seconds)[0]:
+                if agent.group.any(first or monotonic() - saved >= self.options.checkpoint_seconds):
                     self._checkpoint(lines)
                     saved, steps_saved = monotonic(), agent.steps
-                (stopped,) = agent.group.any(stop.is_set())
+                stopped = agent.group.any(stop.is_set())
         if steps_saved != agent.steps:
             self._checkpoint(lines)
         status: Literal["finished", "interrupted"] = "finished" if agent.steps >= config.steps else "interrupted"
@@ -255,7 +255,7 @@ class _Run:
         self.next_line = (steps // self.log_every + 1) * self.log_every
 
     def _checkpoint(self, lines: MetricsFile) -> None:
-        agent = self.agent.gather_state()
+        agent = self.agent.state_dict()
         with _own_files():
             save_checkpoint(self.folder.checkpoints, self.agent.steps, self._state(lines.sync(), agent))
 

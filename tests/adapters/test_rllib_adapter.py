@@ -349,10 +349,6 @@ class OtherLearner(PPOTorchLearner):
     [
         (lambda: add_intrinsic(DQNConfig()), "expected a PPOConfig, got DQNConfig; for off-policy algorithms use"),
         (
-            lambda: add_intrinsic(config().learners(num_learners=2), "icm"),
-            "with num_learners=2 expected one of lgn_lifelong, lpm, .*'icm' cannot be trained by several processes yet",
-        ),
-        (
             lambda: add_intrinsic(
                 config().api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
             ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
-from threading import Barrier, Thread
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpm.core.group import ProcessGroup
 from lpm.core.mixer import BONUS_QUANTILE, CLIP, TASK_QUANTILE, TASK_SEGMENTS, MixerConfig, RewardMixer
 from lpm.core.scale import KEPT, SEGMENT, ReturnScale, RunningDeviation, discounted_filter, lower_quantile
 
@@ -227,59 +225,6 @@ def test_constant_rewards_have_the_scale_of_their_sum() -> None:
 def test_a_part_of_the_first_segment_stands_for_the_whole(steps: int) -> None:
     whole = show(bonus_scale(), np.ones((SEGMENT, ENVS))).value
     assert show(bonus_scale(), np.ones((steps, ENVS))).value == pytest.approx(whole, rel=0.3)
-
-
-# ---- several processes ------------------------------------------------------------------------------------
-class Threads(ProcessGroup):
-    """Processes of a group, as threads: each puts what it has into a common list."""
-
-    size = 2
-
-    def __init__(self, rank: int, barrier: Barrier, slots: list[Any]) -> None:
-        self.rank, self._barrier, self._slots = rank, barrier, slots
-
-    def all_gather_objects(self, value: Any) -> list[Any]:
-        self._barrier.wait(10)
-        self._slots[self.rank] = value
-        self._barrier.wait(10)
-        return list(self._slots)
-
-
-def both(parts: list[list[Any]]) -> list[ReturnScale]:
-    """The scales of two processes, each of which sees its blocks."""
-    barrier, slots = Barrier(2), [None, None]
-    scales = [bonus_scale(blocks[0].shape[1], group=Threads(rank, barrier, slots)) for rank, blocks in enumerate(parts)]
-    threads = [
-        Thread(target=lambda scale=scale, blocks=blocks: [show(scale, block) for block in blocks])
-        for scale, blocks in zip(scales, parts, strict=True)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-    assert not any(thread.is_alive() for thread in threads)
-    return scales
-
-
-def test_two_processes_are_one() -> None:
-    blocks = np.split(stream(5), 16)
-    scales = both([[block[:, :3] for block in blocks], [block[:, 3:] for block in blocks]])
-    whole = bonus_scale()
-    for block in blocks:
-        show(whole, block)
-    assert scales[0].value == scales[1].value == whole.value
-    assert scales[0].latest == whole.latest
-
-
-def test_processes_whose_blocks_differ_in_length_keep_one_scale() -> None:
-    """As RLlib's learners have them: neither waits for the other for ever."""
-    lengths = [(100, 140), (300, 1), (7, 260), (128, 90)]
-    rewards = stream(10)
-    parts = [[rewards[:length, :2] for length, _ in lengths], [rewards[:length, 2:] for _, length in lengths]]
-    first, second = both(parts)
-    assert first.value == second.value != 1.0
-    for key in ("counters", "sizes", "levels"):
-        assert torch.equal(first.state_dict()[key], second.state_dict()[key])
 
 
 # ---- state ------------------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ import torch
 
 from lpm.agents import A2CConfig, NetworkConfig, PPOConfig
 from lpm.cli import main
-from lpm.core.group import SINGLE_PROCESS, ProcessGroup, WorkerLost, using
+from lpm.core.group import SINGLE_PROCESS, ProcessGroup, WorkerLost
+from lpm.core.transitions import Transitions
 from lpm.runs import RunConfig, build, distributed, train
 from lpm.runs.distributed import joined
 
@@ -56,7 +57,8 @@ CASES = {
     "lgn": config("CartPole-v1", "lgn", fourier=32, warmup=100),
     "lgn in continuous actions": config("lpm/MountainCar-v0", "lgn", fourier=32, warmup=200, memory_size=64),
     "lpm_slow": config("CartPole-v1", "lpm_slow", dynamics_steps=4, batch_size=64, buffer_size=300),
-    "rnd": config("CartPole-v1", "rnd", features=16, hidden=(16,), batch_size=50),
+    "rnd": config("CartPole-v1", "rnd", features=16, hidden=(16,), batch_size=50, proportion=0.5),
+    "episodic": config("CartPole-v1", "ride", features=8, hidden=(16,), model_hidden=(16,)),
     "none, robust scale": config(
         "CartPole-v1", "none", PPOConfig(num_envs=4, rollout_steps=32, target_kl=0.01, network=ROBUST)
     ),
@@ -70,17 +72,16 @@ CASES = {
 
 def finished(name: str, group: ProcessGroup = SINGLE_PROCESS, start: Any = None, updates: int | None = None) -> Any:
     """An agent's state, last metrics and parameters after some updates."""
-    with using(group):
-        agent = build(CASES[name])
+    agent = build(CASES[name], group)
     updates = UPDATES.get(name, FEWER) if updates is None else updates
     if start is not None:
-        agent.scatter_state(start if agent.group.rank == 0 else None)
+        agent.load_state_dict(group.broadcast(start if group.rank == 0 else {}))
     metrics: dict[str, float] = {}
     for _ in range(updates):
         metrics = agent.cycle()
     bonus = [] if agent.bonus is None else [p.detach().clone() for p in agent.bonus.parameters()]
-    found = agent.gather_state(), metrics
-    replicas = agent.group.all_gather_objects([*(p.detach().clone() for p in agent.policy.parameters()), *bonus])
+    found = agent.state_dict(), metrics
+    replicas = group.all_gather_objects([*(p.detach().clone() for p in agent.policy.parameters()), *bonus])
     agent.collector.envs.close()
     return (*found, replicas)
 
@@ -91,9 +92,9 @@ def equality(folder: Path) -> None:
         found: dict[str, Any] = {name: finished(name, group) for name in CASES}
         earlier = torch.load(folder / "single.pt", weights_only=False)
         found["resumed"] = finished("lgn in continuous actions", group, earlier, updates=2)
-        uneven = group.row_index(torch.ones(2 + group.rank, 2, dtype=torch.bool))
-        assert uneven is not None
-        found["uneven"] = group.all_gather_objects((uneven.index.tolist(), uneven.total))
+        obs = torch.full((2 + group.rank, 2, 1), float(group.rank))
+        uneven = group.all_gather_block(Transitions.build(obs, obs[..., 0].long(), obs))
+        found["uneven"] = uneven.obs[..., 0].tolist(), uneven.valid.tolist()
         if group.rank == 0:
             torch.save(found, folder / "pair.pt")
 

@@ -15,30 +15,13 @@ import torch
 from distributed_worker import CASES, FEWER, finished
 from torch import distributed as dist
 
-from lpm.agents import NonFiniteError
-from lpm.agents.ppo import minibatches
 from lpm.cli import main
-from lpm.core.group import (
-    NO_ANSWER,
-    SINGLE_PROCESS,
-    ProcessGroup,
-    RowIndex,
-    WorkerLost,
-    part_of_rows,
-    using,
-    whole_rows,
-)
-from lpm.core.registry import make
-from lpm.core.spaces import Spaces
-from lpm.nn.buffers import RingBuffer
+from lpm.core.group import NO_ANSWER, SINGLE_PROCESS, ProcessGroup, WorkerLost, join_rows, split_rows
 from lpm.runs import RunFolder, distributed, load_checkpoint, read_metrics, train
-from lpm.runs.build import build, shard
+from lpm.runs.build import shard
 from lpm.runs.distributed import joined
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="pairs of processes are forked")
-
-
-TWO = ProcessGroup(rank=0, size=2)  # the first of two processes, as far as sizes go
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +101,10 @@ def test_a_run_of_one_goes_on_with_two_and_back(single: dict[str, Any], pair: di
     assert one[0]["collector"]["counters"][0] == (FEWER + 1) * 4 * 32
 
 
-def test_blocks_of_different_sizes_are_numbered_one_after_the_other(pair: dict[str, Any]) -> None:
-    assert pair["uneven"] == [([0, 1, 2, 3], 10), ([4, 5, 6, 7, 8, 9], 10)]
+def test_a_shorter_block_ends_in_filler(pair: dict[str, Any]) -> None:
+    obs, valid = pair["uneven"]
+    assert obs == [[0, 0, 1, 1]] * 3
+    assert valid == [[True] * 4, [True] * 4, [False, False, True, True]]
 
 
 # ---- what goes wrong ------------------------------------------------------------------------------------------
@@ -205,24 +190,6 @@ def test_shares_must_be_even(pairs: Path) -> None:
         shard(1, 2)
 
 
-def test_what_is_not_finite_is_named_as_one_process_would() -> None:
-    class Unconnected(ProcessGroup):
-        def all_gather_columns(self, block: torch.Tensor) -> torch.Tensor:
-            return block
-
-        def all_gather_objects(self, value: Any) -> list[Any]:
-            return [value]
-
-    with using(Unconnected(rank=1, size=2)):
-        collector = build(CASES["a2c"]).collector
-    collector.total_steps = 4 * 32
-    collector._reward[3, 1] = float("nan")
-    with pytest.raises(NonFiniteError, match=r"environment 3 \(reward\)") as found:
-        collector._check_finite()
-    assert found.value.step == 15  # three steps of four environments, and three
-    collector.envs.close()
-
-
 def started_as(monkeypatch: pytest.MonkeyPatch, rank: int, port: int = 0) -> None:
     """As torchrun starts process `rank` of three."""
     for name, value in {"RANK": rank, "WORLD_SIZE": 3, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}.items():
@@ -285,54 +252,17 @@ def test_without_torchrun_a_process_is_alone() -> None:
         assert group is SINGLE_PROCESS
 
 
-@pytest.mark.parametrize(
-    ("bonus", "fields", "message"),
-    [
-        ("icm", {}, "'icm' cannot be trained by several processes yet: expected one of lgn, lgn_lifelong, lpm, "),
-        ("idf", {}, "'idf' cannot be trained by several processes yet"),
-        ("lpm", {"queue": "reservoir"}, "expected 'fifo' where several processes train together, got 'reservoir'"),
-        ("rnd", {"proportion": 0.25}, "expected 1 where several processes train together, got 0.25"),
-    ],
-)
-def test_what_cannot_be_distributed_says_so(bonus: str, fields: dict[str, Any], message: str) -> None:
-    from gymnasium.spaces import Box, Discrete
-
-    with using(TWO), pytest.raises(ValueError, match=message):
-        make(bonus, Spaces(Box(-1, 1, (2,)), Discrete(2)), **fields)
-
-
 # ---- parts and wholes -----------------------------------------------------------------------------------------
-def test_a_ring_of_two_processes_is_one_ring_and_back() -> None:
-    columns = {"x": ((), torch.float32)}
-    alone = RingBuffer(6, columns)
-    with using(TWO):
-        shares = [RingBuffer(6, columns) for _ in range(2)]
-    for start in (0, 4, 8):
-        rows = torch.arange(start, start + 4, dtype=torch.float32)
-        alone.push(x=rows)
-        for rank, share in enumerate(shares):
-            share.push(RowIndex(TWO, torch.tensor([rank, rank + 2]), 4), x=rows[rank::2])
-    whole = shares[0].whole([share.state_dict() for share in shares])
-    assert gap(alone.state_dict(), whole) == 0.0
-    for rank, share in enumerate(shares):
-        assert len(share) == 6
-        held = share["x"][share.last(4)]
-        assert held.tolist() == [8.0 + rank, 10.0 + rank]
-        assert share.places(share.last(4), 4).tolist() == [rank, rank + 2]
-        share.load_state_dict(share.part(whole, rank, 2))
-        assert share["x"][share.last(4)].tolist() == held.tolist()
-
-
 def test_environments_beside_each_other() -> None:
     parts = [{"env.x": torch.tensor([i]).numpy(), "env.points": torch.tensor([7, 8]).numpy()} for i in range(2)]
-    whole = whole_rows(parts, ("points",))
+    whole = join_rows(parts, ("points",))
     assert whole["env.x"].tolist() == [0, 1]
     assert whole["env.points"].tolist() == [7, 8]
-    assert part_of_rows(whole, 1, 2, ("points",))["env.x"].tolist() == [1]
-    assert whole_rows([{"x": "text"}, {"x": "text"}], ()) is None
+    assert split_rows(whole, slice(1, 2), ("points",))["env.x"].tolist() == [1]
+    assert join_rows([{"x": "text"}, {"x": "text"}], ()) is None
 
 
-def test_a_minibatch_without_rows_of_this_process_counts_nothing() -> None:
-    order = torch.tensor([3, 1, 0, 2])
-    here, sizes, weights = minibatches(order, 2, RowIndex(TWO, torch.tensor([0, 2]), 4))
-    assert (here.tolist(), sizes, weights) == ([0, 0, 1], [1, 2], [0, 2])
+def test_every_process_has_rows_of_a_minibatch() -> None:
+    groups = [ProcessGroup(rank, 2) for rank in range(2)]
+    assert [group.share(torch.arange(5)).tolist() for group in groups] == [[0, 2, 4], [1, 3]]
+    assert [group.share(torch.arange(1)).tolist() for group in groups] == [[0], [0]]
