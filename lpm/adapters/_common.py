@@ -80,25 +80,32 @@ def make_mixer(num_envs: int, weight: float | None, config: MixerConfig | None) 
 
 
 def check_settings(bonus: str, settings: dict[str, Any]) -> None:
-    """Refuse a name, or settings, that `lpm.make` would refuse."""
+    """Refuse a name, or settings, that `lpm.make` would refuse, and what the environments say."""
     of_make = set(inspect.signature(make).parameters)
+    if told := settings.keys() & {"name", "spaces", "num_envs"}:
+        raise ValueError(f"bonus: expected no {' or '.join(sorted(told))}, which the environments say, got {settings}")
     configure(bonus, settings.get("variant"), **{name: x for name, x in settings.items() if name not in of_make})
+
+
+def check_type(bonus: object) -> None:
+    """Refuse what is neither a name nor a bonus."""
+    if not isinstance(bonus, (str, IntrinsicReward)):
+        raise ValueError(f"bonus: expected a name, see `lpm bonuses`, or an lpm.IntrinsicReward; got {bonus!r}")
 
 
 def make_or_check(
     bonus: str | IntrinsicReward, spaces: Spaces, num_envs: int, settings: dict[str, Any]
 ) -> IntrinsicReward:
     """The bonus of this name, made for these spaces; or the one that was given, if it was made for them."""
-    given: Any = bonus
-    if isinstance(given, str):
-        return make(given, spaces, num_envs=num_envs, **settings)
-    if not isinstance(given, IntrinsicReward):
-        raise ValueError(f"bonus: expected a name, see `lpm bonuses`, or an lpm.IntrinsicReward; got {given!r}")
+    check_type(bonus)
+    if isinstance(bonus, str):
+        check_settings(bonus, settings)
+        return make(bonus, spaces, num_envs=num_envs, **settings)
     unused = {name for name in settings if name != "rollout_steps"}
     if unused:
-        raise ValueError(f"bonus: settings {sorted(unused)} are for a bonus given by its name, got {given}")
-    check_bonus(given, spaces, num_envs)
-    return given
+        raise ValueError(f"bonus: settings {sorted(unused)} are for a bonus given by its name, got {bonus}")
+    check_bonus(bonus, spaces, num_envs)
+    return bonus
 
 
 def check_bonus(bonus: IntrinsicReward, spaces: Spaces, num_envs: int) -> None:

@@ -146,9 +146,10 @@ class Intrinsic(VectorWrapper):  # type: ignore[type-arg, unused-ignore]  # gene
         waiting, shape = len(self._steps), tuple(rewards.shape)
         before = self._loaded if shape[:1] == (waiting - self._loaded,) else 0  # their rewards went with the old loop
         expected = (waiting - before, self.num_envs)
-        if shape != expected or not len(self._steps):
+        if shape != expected or not waiting:
             raise ValueError(
-                f"add_bonus: expected rewards of shape {expected}, those of all steps since the last call, got {shape}"
+                f"add_bonus: expected rewards of shape {expected if waiting else '(T, N) with T of at least 1'}, those "
+                f"of all steps since the last call, got {shape} after {waiting} steps"
             )
         if isinstance(rewards, Tensor):  # NumPy has no bfloat16
             task = (rewards.float() if rewards.dtype == torch.bfloat16 else rewards).detach().cpu().numpy()

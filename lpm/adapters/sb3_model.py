@@ -42,12 +42,12 @@ def attach_bonus(
 ) -> IntrinsicReward:
     """The bonus for this model, made or checked; refused where its raw observations are out of reach."""
     on_policy = {"rollout_steps": model.n_steps} if isinstance(model, OnPolicyAlgorithm) else {}
-    if isinstance(bonus, IntrinsicReward) and on_policy and bonus.rollout_steps < model.n_steps:  # type: ignore[attr-defined]
-        raise ValueError(
-            f"bonus: expected one made with rollout_steps={model.n_steps}, as the model's n_steps, "  # type: ignore[attr-defined]
-            f"got {bonus.rollout_steps}: it would forget the first steps of a rollout before it learns"
-        )
     made = make_or_check(bonus, spaces_of(model, obs_key), model.n_envs, {**on_policy, **settings})
+    if isinstance(model, OnPolicyAlgorithm) and made.rollout_steps < model.n_steps:
+        raise ValueError(
+            f"bonus: expected rollout_steps of at least {model.n_steps}, the model's n_steps, got "
+            f"{made.rollout_steps}: it would forget the first steps of a rollout before it learns"
+        )
     check_no_policy(made, "Stable-Baselines3 does not keep")
     normalise = _normalises_obs(model)
     if normalise is not None:

@@ -12,7 +12,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
-from lpm.adapters._common import Returns, Steps, check_settings, choose, make_mixer, mix_block
+from lpm.adapters._common import Returns, Steps, check_settings, check_type, choose, make_mixer, mix_block
 from lpm.adapters._state import load_parts, parts
 from lpm.adapters.sb3_model import (
     attach_bonus,
@@ -67,6 +67,7 @@ class IntrinsicCallback(BaseCallback):
         self.monitor = BonusMonitor()
         self._given = bonus, weight, mixer, settings
         make_mixer(1, weight, mixer)  # settings that do not fit are refused here, as is a name that is not known
+        check_type(bonus)
         if isinstance(bonus, IntrinsicReward):
             self._use(bonus)
         elif isinstance(bonus, str):

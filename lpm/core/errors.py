@@ -1,7 +1,9 @@
-"""Numbers that are not finite stop a run, with the name of what made them."""
+"""Numbers that are not finite stop a run, with the name of what made them; sizes that do not fit are refused."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -23,3 +25,17 @@ def finite(values: NDArray[Any], module: str, step: int) -> NDArray[Any]:
     if not np.isfinite(values).all():
         raise NonFiniteError(module, step, float(values[~np.isfinite(values)][0]))
     return values
+
+
+@contextmanager
+def enough_memory() -> Iterator[None]:
+    """What cannot be allocated is the fault of a setting; of which, only the size can tell."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as problem:
+        if isinstance(problem, RuntimeError) and not any(word in str(problem) for word in ("alloc", "overflow")):
+            raise
+        raise ValueError(
+            f"expected settings that fit into memory: {str(problem).partition(chr(10))[0]}; choose fewer environments "
+            "or steps per rollout, or a smaller network, buffer or memory"
+        ) from problem

@@ -143,6 +143,8 @@ class RewardMixer:
         """Refuse a block of rewards of another shape, or with values that are no finite numbers."""
         if rewards.ndim != 2 or rewards.shape[1] != self.num_envs:
             raise ValueError(f"{name}: expected rewards (T, {self.num_envs}), got shape {rewards.shape}")
+        if rewards.dtype.kind not in "biuf":
+            raise ValueError(f"{name}: expected real numbers, got {rewards.dtype}")
         fits = np.abs(rewards) <= np.finfo(np.float32).max
         if not fits.all():
             raise ValueError(f"{name}: expected finite rewards of single precision, got {rewards[~fits][0]}")

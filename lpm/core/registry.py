@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import torch
 
 from lpm.core.bonus import IntrinsicReward
+from lpm.core.errors import enough_memory
 from lpm.core.settings import check_types
 from lpm.core.spaces import Spaces
 from lpm.utils.suggest import suggest
@@ -124,7 +125,8 @@ def make(
     entry = lookup(name)
     config = configure(name, variant, **fields)
     build: Any = entry.bonus
-    bonus: IntrinsicReward = build(spaces, config, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
+    with enough_memory():
+        bonus: IntrinsicReward = build(spaces, config, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
     return bonus.to(resolve_device(device))
 
 

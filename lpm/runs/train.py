@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from lpm.agents import Agent, NonFiniteError
+from lpm.core.errors import enough_memory
 from lpm.core.group import SINGLE_PROCESS, ProcessGroup, WorkerLost
 from lpm.runs.build import build
 from lpm.runs.checkpoint import CheckpointError, check_progress, checkpoints, load_checkpoint, save_checkpoint
@@ -93,7 +94,7 @@ def train(
         return _follow(config, resume, group)
     folder = RunFolder.open(out, config, extend=options.extend) if resume else RunFolder.unused(out)
     with _threads(config.threads):
-        with _enough_memory():
+        with enough_memory():
             agent = build(config, group)
         try:
             # only now: a config that cannot be built leaves no folder behind, and processes of environments, which
@@ -321,20 +322,6 @@ def _own_files() -> Iterator[None]:
         yield
     except OSError as error:
         raise CheckpointError(str(error)) from error
-
-
-@contextmanager
-def _enough_memory() -> Iterator[None]:
-    """What cannot be allocated is the fault of a setting; of which, only the size can tell."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as problem:
-        if isinstance(problem, RuntimeError) and not any(word in str(problem) for word in ("alloc", "overflow")):
-            raise
-        raise ValueError(
-            f"expected settings that fit into memory: {str(problem).partition(chr(10))[0]}; choose fewer environments "
-            "or steps per rollout, or a smaller network, buffer or memory"
-        ) from problem
 
 
 @contextmanager

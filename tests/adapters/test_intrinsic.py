@@ -319,14 +319,14 @@ def test_environments_of_stable_baselines_are_told_what_to_use() -> None:
 
 def test_rewards_of_another_shape_and_a_second_call_are_refused() -> None:
     envs = lpm.Intrinsic(tracing(), "rnd")
-    with pytest.raises(ValueError, match=r"expected rewards of shape \(0, 3\)"):
+    with pytest.raises(ValueError, match=r"\(T, N\) with T of at least 1, .* got \(0, 3\) after 0 steps"):
         envs.add_bonus(np.zeros((0, ROWS)))
     task = play(envs, 5)
     for wrong in (task[:4], task[:, :2], task[0], task[None]):
         with pytest.raises(ValueError, match=r"expected rewards of shape \(5, 3\), those of all steps since the last"):
             envs.add_bonus(wrong)
     envs.add_bonus(task)
-    with pytest.raises(ValueError, match=r"expected rewards of shape \(0, 3\), those of all steps since the last call"):
+    with pytest.raises(ValueError, match=r"those of all steps since the last call, got \(5, 3\) after 0 steps"):
         envs.add_bonus(task)
 
 
@@ -341,6 +341,16 @@ def test_rewards_that_are_no_numbers_are_refused_and_change_nothing(value: float
         envs.add_bonus(bad)
     after = envs.state_dict()
     assert all(torch.equal(before["mixer"][key], after["mixer"][key]) for key in before["mixer"])
+    assert np.isfinite(envs.add_bonus(task)).all()
+
+
+@pytest.mark.parametrize("kind", [complex, object, np.dtype("U1"), np.dtype("datetime64[s]")], ids=str)
+def test_rewards_of_another_type_are_refused_and_the_rollout_still_waits(kind: Any) -> None:
+    """Complex ones were refused by NumPy, after the bonus had taken the rollout."""
+    envs = lpm.Intrinsic(tracing(), "rnd")
+    task = play(envs, 5)
+    with pytest.raises(ValueError, match="rewards: expected real numbers, got"):
+        envs.add_bonus(np.zeros(task.shape, np.int64).astype(kind))
     assert np.isfinite(envs.add_bonus(task)).all()
 
 
@@ -372,6 +382,8 @@ def test_bad_settings_are_refused() -> None:
         ({"weight": 0.1, "mixer": PLAIN}, "weight: expected it in the MixerConfig"),
         ({"rollout_steps": 0}, "rollout_steps: expected an integer of at least 1, got 0"),
         ({"obs_key": "here"}, "obs_key: expected None"),
+        ({"num_envs": 5}, "bonus: expected no num_envs, which the environments say, got"),
+        ({"bonus": "lgn", "memory_size": 10**13}, "expected settings that fit into memory"),
     ):
         with pytest.raises(ValueError, match=message):
             lpm.Intrinsic(tracing(), **settings)

@@ -219,13 +219,21 @@ def test_a_name_that_is_not_known_is_refused_at_once() -> None:
         IntrinsicCallback("lng")
     with pytest.raises(ValueError, match="epoch"):
         IntrinsicCallback("rnd", epochz=2, rollout_steps=8)
+    with pytest.raises(ValueError, match="bonus: expected no num_envs, which the environments say"):
+        IntrinsicCallback("rnd", num_envs=2)
+    for kind in (None, Paying):
+        with pytest.raises(ValueError, match=r"bonus: expected a name, see `lpm bonuses`, or an lpm\.IntrinsicReward"):
+            IntrinsicCallback(kind)  # type: ignore[arg-type]
 
 
 def test_a_bonus_made_for_shorter_rollouts_is_refused() -> None:
     model = on_policy("PPO", envs())
     short = Paying(spaces_of(model), num_envs=model.n_envs, rollout_steps=STEPS - 1)
-    with pytest.raises(ValueError, match=f"made with rollout_steps={STEPS}, as the model's n_steps, got {STEPS - 1}"):
-        learn(model, IntrinsicCallback(short))
+    for callback in (IntrinsicCallback(short), IntrinsicCallback("rnd", rollout_steps=STEPS - 1)):
+        with pytest.raises(
+            ValueError, match=f"rollout_steps of at least {STEPS}, the model's n_steps, got {STEPS - 1}"
+        ):
+            learn(model, callback)
 
 
 def test_a_second_call_of_learn_ends_the_episodes_for_the_bonus() -> None:

@@ -155,6 +155,8 @@ def test_defaults_belong_to_the_name_then_the_variant_then_the_caller() -> None:
         ({"name": "tiny", "num_envs": 1.5}, r"num_envs: expected an integer of at least 1, got 1\.5"),
         ({"name": "tiny", "num_envs": 0}, "num_envs: expected an integer of at least 1, got 0"),
         ({"name": "tiny", "rollout_steps": -1}, "rollout_steps: expected an integer of at least 1, got -1"),
+        ({"name": "lgn", "memory_size": 10**13}, "expected settings that fit into memory"),
+        ({"name": "lgn", "num_envs": 10**13}, "expected settings that fit into memory"),
         ({"name": "tiny", "seed": "x"}, "seed: expected an integer of 64 bits, got 'x'"),
         ({"name": "tiny", "seed": 1.5}, r"seed: expected an integer of 64 bits, got 1\.5"),
         ({"name": "tiny", "seed": 2**63}, "seed: expected an integer of 64 bits, got 9223372036854775808"),
