@@ -95,8 +95,8 @@ class Args:
     tasks: tuple[str, ...] = tuple(TASKS)
     """Names of tasks."""
     methods: tuple[str, ...] = ("none", "lgn")
-    """none, a bonus, bonus@weight or bonus@weight-linear (the weight falls to 0) in `lpm train`; sb3: SB3's PPO with its own defaults, sb3+BONUS the same with a
-    bonus in one line; sac and sac+BONUS: SB3's SAC."""
+    """none, a bonus, bonus@weight or bonus@weight-linear (the weight falls to 0) in `lpm train`; sb3: SB3's PPO with
+    its own defaults, sb3+BONUS the same with a bonus in one line; sac and sac+BONUS: SB3's SAC."""
     seeds: int = 5
     """Runs of each."""
     first_seed: int = 0

@@ -63,7 +63,8 @@ def run(args: Sequence[str]) -> int:
     try:
         with joined(_timeout(list(args))) as group:
             expect_same(group, {f"argument {i}": word for i, word in enumerate(args, 1)})
-            plan: Any = group.broadcast(_plan(args) if group.rank == 0 else None)
+            plan = group.broadcast(_plan(args) if group.rank == 0 else None)
+            assert plan is not None
             return _train(*plan, group)
     except WorkerLost as error:  # before there was anything to go on with
         print(f"lpm train: {printable(str(error))}", file=sys.stderr)
