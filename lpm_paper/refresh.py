@@ -39,7 +39,7 @@ from lpm.storage.files import write_atomic
 from lpm.suite import noise_table
 from lpm.suite.scorecard import hundredths
 from lpm.suite.stored import read_scorecards
-from lpm_paper import PAPER, leaderboard, report_picture, sb3_results
+from lpm_paper import PAPER, command_reference, leaderboard, report_picture, sb3_results
 from lpm_paper.hostile import worst_first
 from lpm_paper.leaderboard import folded
 from lpm_paper.methods import ALL, FORMER
@@ -163,7 +163,7 @@ def bonus_table(analyses: Analyses, bonus: str) -> str:
             cells = {label: table.cells.get((c, method)) for c, label in table.conditions.items()}
             said = [f"{rounded_mean(cell.summary.mean)} ({label})" for label, cell in cells.items() if cell]
             rows.append([title, ", ".join(said)])
-    left = f"{rounded_mean(noise[bonus].final[1])} on noise, {rounded_mean(noise[bonus].unseen)} on the new"
+    left = f"{rounded_mean(noise[bonus].final[1])} on noise, {rounded_mean(noise[bonus].unseen)} on something new"
     rows.append(["[Noise table](../noise_table.md): the bonus after learning", left])
     for card in own.values():
         rows.append(["Time of training in the suite, as a multiple of no bonus", f"{card['cost']:.1f}"])
@@ -192,6 +192,11 @@ SCORES = (
     ("[Overhead](../results/overhead.md): processor time added, %", "overhead-desk", "overhead"),
 )
 """What a bonus's page shows: title, EXPERIMENT, metric."""
+
+
+def options(analyses: Analyses, command: str) -> str:
+    """COMMAND: what it does, and its options with defaults and meanings."""
+    return command_reference.reference(command)
 
 
 def suite(analyses: Analyses, what: str) -> str:
@@ -261,7 +266,7 @@ def defaults_table(analyses: Analyses, measure: str, *methods: str) -> str:
                 values = [run[{"return": "return", "solved": "solved_at"}[measure]] for run in runs]
             reached = [value for value in values if value is not None]
             mean = rounded_mean((max if measure == "noise" else fmean)(reached)) if reached else "never"
-            part = "" if len(reached) == len(values) else f", {len(reached)} of them"
+            part = "" if len(reached) in (0, len(values)) else f", {len(reached)} solved"
             cells.append(f"{mean} ({len(values)}{part})" if values else NOT_RUN)
         if set(cells) != {NOT_RUN}:
             rows.append([f"`{next(run for runs in found.values() for run in runs)['env_id']}`", *cells])
@@ -302,6 +307,7 @@ MARKERS: Mapping[str, Callable[..., str]] = {
     "verdicts": verdicts,
     "bonus": bonus_table,
     "settings": settings,
+    "options": options,
     "suite": suite,
     "sb3": sb3,
     "kills": kills_table,

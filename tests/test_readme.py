@@ -31,6 +31,7 @@ CUT = {"--steps": "1024", "--trials": "1", "--seeds": "1"}  # the same, on the c
 SHORTER = {
     "reproduce": ["--scale", "smoke"],
     "tune": ["--fresh-seeds", "1", "--steps", "4096"],
+    "watch": ["--steps", "4"],
 }  # some episodes must end
 NOT_OURS = ("pip", "python3")  # installs
 
