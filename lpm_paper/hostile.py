@@ -1,12 +1,12 @@
 """Rooms that change or mislead in the middle of a run: a lab beyond the paper, not part of the suite's score.
 
 4 x 4 rooms with a fifth action that does not move; half-way through the run something happens (`WORLDS`). Cells are
-counted anew from then on: what a bonus still finds there is compared with what it finds where nothing happened.
+counted anew from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,16 +114,17 @@ def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[
     return found
 
 
-def worst_first(analysis: Analysis) -> list[Sequence[str]]:
-    """A row a method: its cells after the change in each world, in % of its own in the calm one; the worst first."""
-    cells = {(c, m): cell.summary.mean for (metric, c, m), cell in analysis.cells.items() if metric == "cells"}
-    worlds = [world for world in analysis.evidence.conditions if world != "calm"]
+def worst_first(analysis: Analysis) -> list[list[str]]:
+    """A row a method: its cells after the change in each world, the return where that moved; the fewest cells first."""
+    means = {key: cell.summary.mean for key, cell in analysis.cells.items()}
+    walked = [world for world in analysis.evidence.conditions if world != "reward"]
     rows = []
-    for method in (m for m in analysis.methods if ("calm", m) in cells):
-        calm = cells["calm", method]
-        shares = {world: 100 * cells[world, method] / calm for world in worlds if (world, method) in cells}
-        shown = (f"{shares[world]:.0f}" if world in shares else "–" for world in worlds)
-        rows.append((min(shares.values(), default=100.0), [analysis.methods[method], f"{calm:.0f}", *shown]))
+    for method, label in analysis.methods.items():
+        cells = {world: means[key] for world in walked if (key := ("cells", world, method)) in means}
+        shown = [f"{cells[world]:.0f}" if world in cells else "–" for world in walked]
+        paid = means.get(("return", "reward", method))
+        changed = [value for world, value in cells.items() if world != "calm"]
+        rows.append((sum(changed) / max(len(changed), 1), [label, *shown, "–" if paid is None else f"{paid:.2f}"]))
     return [row for _, row in sorted(rows)]
 
 

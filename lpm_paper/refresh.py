@@ -118,10 +118,10 @@ def headline(analyses: Analyses, *places: str) -> str:
 
 
 def hostile_table(analyses: Analyses, stem: str) -> str:
-    """EXPERIMENT: of hostile worlds, what each method still enters after the change; the worst first."""
+    """EXPERIMENT: of hostile worlds, the cells that each method enters after the change; the fewest first."""
     analysis = analysis_of(analyses, stem)
-    worlds = [label for world, label in analysis.evidence.conditions.items() if world != "calm"]
-    return markdown_table(("method", "calm: cells", *(f"{label} [%]" for label in worlds)), worst_first(analysis))
+    worlds = [label for world, label in analysis.evidence.conditions.items() if world != "reward"]
+    return markdown_table(("method", *worlds, "the reward moves: return"), worst_first(analysis))
 
 
 def number(analyses: Analyses, stem: str, condition: str, metric: str, method: str, form: str = "") -> str:
