@@ -246,6 +246,23 @@ def test_a_reset_in_the_middle_ends_the_episode_for_the_bonus_and_counts_for_not
     assert envs.returns.means() == {}
 
 
+def test_a_return_begins_at_the_reset_also_right_after_an_update() -> None:
+    inner = gymnasium.make_vec("CartPole-v1", num_envs=ROWS)
+    envs = lpm.Intrinsic(inner, known(inner), mixer=PLAIN)
+    envs.add_bonus(play(envs, 3))
+    envs.reset(seed=1)
+    lengths = np.zeros(ROWS)
+    task, over = [], np.zeros(ROWS, np.bool_)
+    while not over.all():
+        _, reward, terminated, _, _ = envs.step(np.zeros(ROWS, np.int64))
+        task.append(reward)
+        lengths += ~over
+        over |= terminated
+    envs.add_bonus(np.stack(task)[: len(task)])
+    assert min(envs.returns._sums.recent)[0] == lengths.min()
+    assert envs.metrics["task_return"] <= lengths.max()
+
+
 def test_the_step_after_a_reset_is_a_transition_though_an_episode_had_just_ended() -> None:
     inner = tracing()  # at NEXT_STEP the step after an end is filler, unless the caller has reset
     envs = lpm.Intrinsic(inner, known(inner), mixer=PLAIN)

@@ -105,6 +105,16 @@ def test_coverage_counts_final_and_first_cells_and_noise_share(mode: AutoresetMo
     assert 0.2 < block.noise_share < 0.8
 
 
+def test_filler_counts_for_nothing_in_the_share_of_noise() -> None:
+    """Episodes of two steps: the third row only begins the next one, and shows no noise."""
+    envs = gymnasium.make_vec("lpm/MountainCar-v0", num_envs=2, noise=True, max_episode_steps=2)
+    collector, policy, generator = collector_of(envs, steps=30)
+    block = collector.collect(policy, generator, uniform=True)
+    assert not block.valid[2::3].any()
+    assert block.noise_share == pytest.approx(collector._noise[block.valid].mean())
+    assert collector._noise[block.valid].mean() > collector._noise.mean()
+
+
 def test_filler_is_no_first_visit() -> None:
     collector, _, _ = collector_of(gymnasium.make_vec("lpm/MountainCar-v0", num_envs=1))
     collector.visits[:] = 0
@@ -144,6 +154,17 @@ def test_without_saved_state_new_episodes_begin() -> None:
     assert block.transitions.obs[0, :, 2].tolist() == [0, 0, 0]
     assert block.valid[0].all()
     assert other.total_steps == 2 * 7 * 3
+
+
+def test_new_episodes_of_a_resumed_run_are_not_those_of_its_start() -> None:
+    def envs() -> Any:
+        return gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
+
+    collector, policy, generator = collector_of(envs())
+    first = collector.collect(policy, generator).transitions.obs[0].clone()
+    other, _, _ = collector_of(envs())
+    other.load_state_dict(collector.state_dict())
+    assert not torch.equal(other.collect(policy, generator).transitions.obs[0], first)
 
 
 def test_an_environment_without_autoreset_mode_is_refused() -> None:
