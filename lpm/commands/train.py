@@ -63,9 +63,7 @@ def run(args: Sequence[str]) -> int:
     try:
         with joined(_timeout(list(args))) as group:
             expect_same(group, {f"argument {i}": word for i, word in enumerate(args, 1)})
-            plan = group.broadcast(_plan(args) if group.rank == 0 else None)
-            assert plan is not None
-            return _train(*plan, group)
+            return _train(*group.broadcast(lambda: _plan(args)), group)
     except WorkerLost as error:  # before there was anything to go on with
         print(f"lpm train: {printable(str(error))}", file=sys.stderr)
         return 1
@@ -127,8 +125,7 @@ def _choices(words: list[str]) -> tuple[_Choices, RunConfig | None]:
         if found.out is None:
             runs = [word for word in rest if not word.startswith("-") and RunFolder(Path(word)).config_file.exists()]
             if not runs:
-                named = f"; {rest[0]} holds none" if rest and not rest[0].startswith("-") else ""
-                raise ValueError(f"--resume: say which run: lpm train RUN --resume, or --out RUN --resume{named}")
+                raise ValueError("--resume: say which run: lpm train RUN --resume, or --out RUN --resume")
             words.remove(runs[0])
             words += ["--out", runs[0]]
             found.out = Path(runs[0])

@@ -102,13 +102,13 @@ class ProcessGroup:
         """Whether at least one process says so."""
         return flag if self.is_single else any(self.all_gather_objects(flag))
 
-    def broadcast(self, value: T) -> T:
-        """What rank 0 has, in all processes."""
+    def broadcast(self, make: Callable[[], T]) -> T:
+        """What rank 0 makes, in all processes."""
         if self.is_single:
-            return value
-        sent = [value]
+            return make()
+        sent: list[Any] = [make() if self.rank == 0 else None]
         self._try(lambda: dist.broadcast_object_list(sent, src=0, group=self._cpu))
-        return sent[0]
+        return sent[0]  # type: ignore[no-any-return]
 
     def all_gather_objects(self, value: T) -> list[T]:
         """What each process has, in all of them."""

@@ -122,7 +122,7 @@ def _follow(config: RunConfig, resume: bool, group: ProcessGroup) -> Outcome:
         start = monotonic()
         try:
             if resume and group.any(False):
-                agent.load_state_dict(group.broadcast({}))
+                agent.load_state_dict(group.broadcast(dict))
             steps_saved, stopped = -1, False
             with _graceful() as stop:
                 while agent.steps < config.steps and not stopped:
@@ -176,7 +176,7 @@ class _Run:
             check_progress(state)
             self.metrics = numbers(state["metrics"], "metrics")
             self.averages.load_state_dict(state["averages"])
-            self.agent.load_state_dict(self.agent.group.broadcast(state["agent"]))
+            self.agent.load_state_dict(self.agent.group.broadcast(lambda: state["agent"]))
         except ValueError as problem:
             raise CheckpointError(f"{loaded.path} does not fit this run: {problem}") from problem
         self.metrics_size, self.next_line = state["metrics_size"], state["next_line"]

@@ -75,7 +75,7 @@ def finished(name: str, group: ProcessGroup = SINGLE_PROCESS, start: Any = None,
     agent = build(CASES[name], group)
     updates = UPDATES.get(name, FEWER) if updates is None else updates
     if start is not None:
-        agent.load_state_dict(group.broadcast(start if group.rank == 0 else {}))
+        agent.load_state_dict(group.broadcast(lambda: start))
     metrics: dict[str, float] = {}
     for _ in range(updates):
         metrics = agent.cycle()
