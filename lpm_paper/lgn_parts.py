@@ -10,7 +10,7 @@ from dataclasses import replace
 from lpm.bonuses.lgn import LGN, RIDGE
 from lpm.experiments.experiment import Method
 from lpm.experiments.training import Condition, Scale, TrainingExperiment
-from lpm.nn.ridge import RidgeByAction
+from lpm.nn.closed_form import RidgeByAction
 from lpm.suite.environments import ROOMS, ROOMS_AGENT
 from lpm_paper.maze import score
 from lpm_paper.methods import ADDED

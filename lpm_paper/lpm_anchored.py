@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from lpm.bonuses.lpm import MINIWORLD_F, MNIST_F, AlgorithmOne, QueueConfig, shared_encoder
 from lpm.core.registry import register
 from lpm.core.settings import expect, expect_at_least, expect_choice, reject_unused
-from lpm.nn.bayes import BayesianRegression, RandomFeatures, median_distance
+from lpm.nn.closed_form import BayesianRegression, RandomFeatures, median_distance
 from lpm.nn.experience import Prepared
 from lpm.nn.random_target import random_encoder
 from lpm_paper import lpm_release

@@ -16,12 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.errors import finite
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
+from lpm.core.monitor import finite
 from lpm.core.registry import configure, make
 from lpm.core.spaces import Spaces
-from lpm.core.transitions import Transitions
-from lpm.core.vector import RECENT, EpisodeSums
+from lpm.core.transitions import RECENT, EpisodeSums, Transitions
 from lpm.storage.state_tree import check_like, require
 from lpm.utils.versions import pip_install
 

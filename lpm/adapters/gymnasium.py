@@ -27,7 +27,7 @@ from lpm.adapters._state import load_parts, parts, read_state, write_state
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import MixerConfig
 from lpm.core.monitor import BonusMonitor
-from lpm.core.vector import autoreset_mode, use_final_obs, valid_steps
+from lpm.core.transitions import autoreset_mode, use_final_obs, valid_steps
 
 Array = NDArray[Any]
 Rewards = TypeVar("Rewards", NDArray[Any], Tensor)

@@ -21,9 +21,8 @@ from lpm.adapters._common import Returns, Steps, choose, make_block, make_mixer,
 from lpm.adapters._state import load_parts, parts
 from lpm.adapters.sb3_model import attach_bonus, in_task_units, log, record, time_limits
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.errors import finite
 from lpm.core.mixer import MixerConfig, RewardMixer
-from lpm.core.monitor import BonusMonitor
+from lpm.core.monitor import BonusMonitor, finite
 from lpm.core.registry import names
 
 Samples = ReplayBufferSamples | DictReplayBufferSamples

@@ -22,6 +22,6 @@ from lpm.agents.policy import ActorCritic as ActorCritic
 from lpm.agents.policy import NetworkConfig as NetworkConfig
 from lpm.agents.ppo import PPO as PPO
 from lpm.agents.ppo import PPOConfig as PPOConfig
-from lpm.core.errors import NonFiniteError as NonFiniteError
 from lpm.core.mixer import MixerConfig as MixerConfig
 from lpm.core.mixer import RewardMixer as RewardMixer
+from lpm.core.monitor import NonFiniteError as NonFiniteError

@@ -18,10 +18,9 @@ from lpm.agents.gae import gae
 from lpm.agents.oracle import CellCounts
 from lpm.agents.policy import ActorCritic, NetworkConfig
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.errors import NonFiniteError, finite
 from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
-from lpm.core.monitor import BonusMonitor
+from lpm.core.monitor import BonusMonitor, NonFiniteError, finite
 from lpm.core.registry import resolve_device
 from lpm.core.settings import Count, Settings, expect
 from lpm.core.spaces import Spaces

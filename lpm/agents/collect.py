@@ -1,4 +1,4 @@
-"""One collector for every Gymnasium vector environment, whatever its autoreset mode (see `lpm.core.vector`).
+"""One collector for every Gymnasium vector environment, whatever its autoreset mode (see `lpm.core.transitions`).
 
 Blocks hold true successors: no observation that follows a reset is ever given as the successor of an action, and no
 real transition is lost. Where autoreset is disabled, rows that ended are reset here, between two steps.
@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lpm.agents.policy import ActorCritic
-from lpm.core.errors import NonFiniteError
 from lpm.core.group import SINGLE_PROCESS, ProcessGroup, join_rows, split_rows
 from lpm.core.mixer import Floats, Mask
+from lpm.core.monitor import NonFiniteError
 from lpm.core.spaces import Spaces
-from lpm.core.transitions import Transitions
-from lpm.core.vector import RECENT, EpisodeSums, autoreset_mode, use_final_obs, valid_steps
+from lpm.core.transitions import RECENT, EpisodeSums, Transitions, autoreset_mode, use_final_obs, valid_steps
 
 Envs = VectorEnv[Any, Any, Any]
 

@@ -9,8 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lpm.bonuses._dynamics import MNIST
-from lpm.bonuses._learner import Learner, LearnerConfig
+from lpm.bonuses._learner import MNIST, Learner, LearnerConfig
 from lpm.core.registry import register
 from lpm.core.settings import NonNegative, Positive, expect
 from lpm.core.transitions import Transitions

@@ -13,12 +13,13 @@ from lpm.bonuses._learner import Learner
 from lpm.core.registry import register
 from lpm.core.settings import Count, Positive, Settings
 from lpm.core.transitions import Transitions
-from lpm.nn.bayes import BayesianRegression, RandomFeatures, expected_gain, realised_gain
+from lpm.nn.closed_form import BayesianRegression, RandomFeatures, expected_gain, realised_gain
 from lpm.nn.experience import Experience, Prepared
+from lpm.nn.inputs import RunningMoments
 from lpm.nn.networks import Encoder
 from lpm.nn.random_target import random_encoder
+from lpm.nn.range_watch import RangeWatch
 from lpm.nn.seeding import seeded
-from lpm.nn.statistics import RangeWatch, RunningMoments
 
 
 @dataclass(frozen=True)

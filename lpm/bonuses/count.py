@@ -8,13 +8,12 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from lpm.bonuses._keys import KeyConfig
 from lpm.bonuses._learner import MemoryBonus
 from lpm.core import settings
 from lpm.core.registry import register
 from lpm.core.settings import Bound
 from lpm.core.transitions import Transitions
-from lpm.nn.hashing import CountSketch, block_keys, episode_counts
+from lpm.nn.hashing import CountSketch, KeyConfig, block_keys, episode_counts
 from lpm.nn.memory import EpisodicMemory
 from lpm.nn.seeding import seeded
 

@@ -9,8 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lpm.bonuses._dynamics import DynamicsConfig
-from lpm.bonuses._learner import Learner
+from lpm.bonuses._learner import DynamicsConfig, Learner
 from lpm.core.registry import register
 from lpm.core.settings import Count, NonNegative
 from lpm.core.transitions import Transitions

@@ -23,10 +23,10 @@ from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import RingBuffer
 from lpm.nn.experience import Experience, Prepared
+from lpm.nn.inputs import RunningMoments
 from lpm.nn.memory import EpisodicMemory, embed_episodes
 from lpm.nn.networks import Encoder, mlp
 from lpm.nn.seeding import seeded
-from lpm.nn.statistics import RunningMoments
 
 MEMORY_STEPS = 1024
 QUEUE_BYTES = 64 * 2**20

@@ -14,10 +14,10 @@ from lpm.core.settings import Count, Decay, Limit, NonNegative, Share
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
+from lpm.nn.inputs import OVERFLOW_CLIP
 from lpm.nn.networks import Encoder, follow_
 from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedLinear
-from lpm.nn.statistics import OVERFLOW_CLIP
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from lpm.bonuses._dynamics import MNIST, DynamicsConfig
-from lpm.bonuses._learner import Learner
+from lpm.bonuses._learner import MNIST, DynamicsConfig, Learner
 from lpm.core.registry import register
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Prepared, regression, successor

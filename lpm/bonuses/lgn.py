@@ -28,13 +28,12 @@ from lpm.core.registry import register
 from lpm.core.settings import expect_at_least, expect_choice, reject_unused
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import RingBuffer
-from lpm.nn.fading import FadingCovariance, influence, inverse_root, typical_square
+from lpm.nn.closed_form import FadingCovariance, RidgeByAction, influence, inverse_root, typical_square
 from lpm.nn.frozen import KNEE, Design, FrozenFeatures
+from lpm.nn.inputs import HashedSample
 from lpm.nn.memory import WindowMemory, episode_starts, nearest_weighted
-from lpm.nn.ridge import RidgeByAction
 from lpm.nn.seeding import seeded
 from lpm.nn.sensor import Readings, SensorNoise, action_code, code_width
-from lpm.nn.statistics import HashedSample
 
 REACH = 4.0
 """Steps at which novelty is 63 % of its bound: one new step is then worth a fifth of the farthest jump."""

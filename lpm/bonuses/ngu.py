@@ -12,11 +12,11 @@ from lpm.core.registry import register
 from lpm.core.settings import Count, Limit, NonNegative, Positive
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
+from lpm.nn.inputs import RunningMoments
 from lpm.nn.inverse import InverseFeatures
 from lpm.nn.memory import EpisodicMemory, Places, embed_episodes, nearest_squares
 from lpm.nn.random_target import RandomTargetModel
 from lpm.nn.seeding import seeded
-from lpm.nn.statistics import RunningMoments
 
 
 @dataclass(frozen=True)

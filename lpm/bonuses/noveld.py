@@ -7,13 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lpm.bonuses._keys import KeyConfig
 from lpm.bonuses._learner import FitConfig, Learner, MemoryBonus
 from lpm.core.registry import register
 from lpm.core.settings import Count, NonNegative, Positive, Size
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
-from lpm.nn.hashing import episode_counts
+from lpm.nn.hashing import KeyConfig, episode_counts
 from lpm.nn.memory import EpisodicMemory
 from lpm.nn.random_target import RandomTargetModel
 from lpm.nn.seeding import seeded

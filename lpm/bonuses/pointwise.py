@@ -9,8 +9,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor, nn
 
-from lpm.bonuses._dynamics import MNIST, DynamicsConfig
-from lpm.bonuses._learner import Learner
+from lpm.bonuses._learner import MNIST, DynamicsConfig, Learner
 from lpm.bonuses._progress import Form, error_floor, progress
 from lpm.core.registry import register
 from lpm.core.settings import Count, Positive

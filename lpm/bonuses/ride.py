@@ -7,13 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lpm.bonuses._keys import KeyConfig
 from lpm.bonuses._learner import Learner, LearnerConfig, MemoryBonus
 from lpm.core.registry import register
 from lpm.core.settings import Count, NonNegative
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
-from lpm.nn.hashing import episode_counts
+from lpm.nn.hashing import KeyConfig, episode_counts
 from lpm.nn.inverse import InverseFeatures
 from lpm.nn.memory import EpisodicMemory
 from lpm.nn.seeding import seeded

@@ -1,9 +1,13 @@
-"""Warnings that a person needs about a bonus, once each, in words; the same conditions are in the metrics."""
+"""What a run must not hide: numbers that are not finite stop it; a bonus that misleads is warned of, once, in words."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lpm.core.mixer import RewardMixer
 from lpm.core.scale import ReturnScale
@@ -78,3 +82,20 @@ class BonusMonitor:
             return False
         self.found.add(name)
         return True
+
+
+class NonFiniteError(ArithmeticError):
+    """A number that is not finite, with the module that made it and the environment step at which it came."""
+
+    def __init__(self, module: str, step: int, value: float) -> None:
+        super().__init__(f"{module} is {value} at step {step:,}: training cannot go on from here")
+        self.module = module
+        self.step = step
+        self.value = value
+
+
+def finite(values: NDArray[Any], module: str, step: int) -> NDArray[Any]:
+    """The values as they came; `NonFiniteError` if one of them is not a number."""
+    if not np.isfinite(values).all():
+        raise NonFiniteError(module, step, float(values[~np.isfinite(values)][0]))
+    return values

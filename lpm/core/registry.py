@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 import torch
 
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.errors import enough_memory
-from lpm.core.settings import check_types
+from lpm.core.settings import check_types, enough_memory
 from lpm.core.spaces import Spaces
 from lpm.utils.suggest import suggest
 

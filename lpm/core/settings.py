@@ -1,10 +1,11 @@
-"""Checks of settings: types, choices, bounds, and fields without effect."""
+"""Checks of settings: types, choices, bounds, fields without effect, sizes that do not fit."""
 
 from __future__ import annotations
 
 import math
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -111,3 +112,17 @@ def _type_name(hint: Any) -> str:
     if origin in UNIONS:
         return " or ".join(map(_type_name, args))
     return "None" if hint is types.NoneType else hint.__name__ if isinstance(hint, type) and not args else str(hint)
+
+
+@contextmanager
+def enough_memory() -> Iterator[None]:
+    """What cannot be allocated is the fault of a setting; of which, only the size can tell."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as problem:
+        if isinstance(problem, RuntimeError) and not any(word in str(problem) for word in ("alloc", "overflow")):
+            raise
+        raise ValueError(
+            f"expected settings that fit into memory: {str(problem).partition(chr(10))[0]}; choose fewer environments "
+            "or steps per rollout, or a smaller network, buffer or memory"
+        ) from problem

@@ -224,7 +224,7 @@ def agent_config(algo: Algorithm, settings: Settings) -> AgentConfig:
 
 def run_training(config: RunConfig, tick: Tick, scratch: Path) -> Result:
     """Train (or go on with) one run in `scratch` and return its curves, visits and timing."""
-    from lpm.core.errors import NonFiniteError
+    from lpm.core.monitor import NonFiniteError
     from lpm.runs import RunFolder, TrainOptions, read_metrics, train
 
     resume = (scratch / "config.toml").exists()

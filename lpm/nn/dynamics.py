@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
 from lpm.nn.fused import Layer, linear_layers
-from lpm.nn.networks import Activation, Decoder, Encoder, SkipMLP, mlp
-from lpm.nn.space_to_depth import pixel_error
+from lpm.nn.networks import Activation, Decoder, Encoder, SkipMLP, mlp, pixel_error
 
 
 def mean_square(prediction: Tensor, target: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from lpm.core.transitions import Transitions
 from lpm.nn.buffers import Columns, TransitionBuffer, minibatches
 from lpm.nn.fused import Layer, adam_step, least_squares
 from lpm.nn.inputs import Normalise, ObservationInput, in_chunks, same_rows
-from lpm.nn.statistics import RangeWatch
+from lpm.nn.range_watch import RangeWatch
 
 CHUNK = 1024
 """Rows that are preprocessed at a time, unless they have very many numbers: bounds the memory that images take."""
@@ -157,7 +157,7 @@ class Experience(nn.Module):
         if self._accumulating or self.watch is not None:
             rows = batch.rows()
             fields = (rows.next_obs,) if self.next_only else (rows.obs, rows.next_obs)
-            self.input.observe(*fields, watch=self.watch)
+            self.input.observe(*fields, into=self.watch and self.watch.observe)
         self.buffer.observe(batch, **columns)
 
     @torch.no_grad()

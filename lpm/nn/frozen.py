@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.bayes import median_distance
-from lpm.nn.inputs import ObservationInput, in_chunks, same_rows
-from lpm.nn.statistics import HashedSample
+from lpm.nn.closed_form import median_distance
+from lpm.nn.inputs import HashedSample, ObservationInput, in_chunks, same_rows
 
 KNEE = 10.0
 """Vectors: robust units up to which the scale is as good as linear; logarithmic beyond."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from lpm.core.settings import Count, Positive, Settings
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.inputs import ObservationInput, in_chunks
@@ -168,3 +170,23 @@ def episode_counts(batch: Transitions, memory: EpisodicMemory, keys: Observation
         return 1 + ((memory.stored == following[t].unsqueeze(1)) & memory.live).sum(1)
 
     return memory.visit(batch, first, following, visits)
+
+
+@dataclass(frozen=True)
+class KeyConfig(Settings):
+    """How observations become keys."""
+
+    key: Key = "auto"
+    """"bytes": every byte of an image or grid (papers: the grid's full state or its bytes); "bins": cells of a
+    vector; "simhash": signs of random projections. "auto": bytes for images and grids, bins for vectors of at most 16
+    dimensions, simhash for longer ones."""
+    bins: Count = 20
+    """Cells across the range of each bounded dimension, for "bins"."""
+    bin_width: Positive = 0.1
+    """Width of the cells of unbounded dimensions, in the observation's own unit, for "bins"."""
+    hash_bits: Count = 64
+    """Random projections of "simhash" (Tang et al. 2017: 16 to 256)."""
+
+    def build(self, spaces: Spaces) -> ObservationKeys:
+        """The module that computes the keys; call it inside `seeded`."""
+        return ObservationKeys(spaces, self.key, bins=self.bins, bin_width=self.bin_width, bits=self.hash_bits)

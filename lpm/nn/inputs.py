@@ -1,4 +1,4 @@
-"""From raw observations to what networks see."""
+"""From raw observations to what networks see, by running statistics that take effect only when committed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,215 @@ import torch
 from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
-from lpm.nn.statistics import OVERFLOW_CLIP, RangeWatch, RobustScale, RunningMoments
+
+RESOLUTION = 1e-6
+"""A spread below this share of the values themselves is rounding, not information."""
+LARGEST_STD = 1e37  # finite as float32
+OVERFLOW_CLIP = 1e6
+"""Where numbers are cut that nothing else bounds: squares of larger ones, and gradients of those, overflow."""
+
+
+class Statistics(nn.Module):
+    """Statistics of rows: `observe` accumulates, `commit` makes what was accumulated active, `normalise` uses it."""
+
+    mean: Tensor
+    std: Tensor
+    total: Tensor  # rows so far
+    commits: Tensor
+    squashes: bool  # whether what lies far outside stays apart instead of being cut off
+
+    def observe(self, rows: Tensor) -> None:
+        """Accumulate a batch (B, *shape)."""
+        raise NotImplementedError
+
+    def commit(self) -> None:
+        """Make everything observed so far the active statistics."""
+        raise NotImplementedError
+
+    def normalise(self, rows: Tensor, clip: float | None = None) -> Tensor:
+        """Rows in units of the active statistics."""
+        raise NotImplementedError
+
+    @property
+    def ready(self) -> bool:
+        """Whether anything was committed."""
+        return bool(self.commits > 0)
+
+    def outside(self, rows: Tensor, limit: float) -> Tensor:
+        """How many of the rows lie more than `limit` standard deviations away, for each dimension."""
+        return ((rows - self.mean).abs() > limit * self.std).sum(0)
+
+
+def usable_std(std: Tensor, mean: Tensor) -> Tensor:
+    """Standard deviations to divide by, whatever unit the values come in; (near) constants get a small one.
+
+    A constant is given a thousandth of its own size, or 1e-4 of the other dimensions' median spread: should it ever
+    move, that is seen.
+
+    >>> [f"{std:.3g}" for std in usable_std(torch.tensor([2e-6, 0.0]), torch.tensor([0.0, 5.0])).tolist()]
+    ['2e-06', '0.005']
+    """
+    size = mean.abs()
+    flat = std <= RESOLUTION * size
+    moving = std[~flat]
+    typical = moving.median() if moving.numel() else size.max() if bool(size.max() > 0) else torch.ones_like(size.max())
+    return torch.where(flat, torch.maximum(1e-4 * typical, 1e-3 * size), std).clamp_max(LARGEST_STD)
+
+
+class RunningMoments(Statistics):
+    """Mean and variance per dimension, accumulated in float64.
+
+    `observe` only accumulates. `commit` makes what was accumulated the active statistics, so that every score
+    between two updates sees the same ones, however the rollout is split into blocks. `min_std` is in the unit of the
+    values; None: none, any unit does.
+    """
+
+    sums: Tensor
+    squares: Tensor
+    squashes = False
+
+    def __init__(self, shape: tuple[int, ...], *, scalar_std: bool = False, min_std: float | None = None) -> None:
+        super().__init__()
+        self.scalar_std = scalar_std
+        self.min_std = min_std
+        self.register_buffer("total", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("sums", torch.zeros(shape, dtype=torch.float64))
+        self.register_buffer("squares", torch.zeros(shape, dtype=torch.float64))
+        self.register_buffer("mean", torch.zeros(shape))
+        self.register_buffer("std", torch.ones(() if scalar_std else shape))
+        self.register_buffer("commits", torch.zeros((), dtype=torch.int64))
+
+    @torch.no_grad()
+    def observe(self, rows: Tensor) -> None:
+        rows = rows.double()
+        self.add(rows.shape[0], rows.sum(0), rows.square().sum(0))
+
+    @torch.no_grad()
+    def add(self, count: int, sums: Tensor, squares: Tensor) -> None:
+        """Accumulate a batch given by its size and by the sums of its rows and of their squares."""
+        self.total += count
+        self.sums += sums
+        self.squares += squares
+
+    @torch.no_grad()
+    def commit(self) -> None:
+        if self.total == 0:
+            return
+        mean = self.sums / self.total
+        variance = (self.squares / self.total - mean.square()).clamp_min(0)
+        if self.scalar_std:
+            variance = variance.mean()
+        std = variance.sqrt()
+        if self.min_std is not None:
+            std = std.clamp_min(self.min_std)
+        else:
+            std = usable_std(std, mean.abs().max() if self.scalar_std else mean)
+        self.mean.copy_(mean)
+        self.std.copy_(std)
+        self.commits += 1
+
+    def normalise(self, rows: Tensor, clip: float | None = None) -> Tensor:
+        clip = OVERFLOW_CLIP if clip is None else clip
+        return (rows - self.mean).div_(self.std).clamp_(-clip, clip)
+
+
+class HashedSample(nn.Module):
+    """An even sample of all rows that came, at most `capacity` of them.
+
+    Rows are chosen by a hash of their number: nothing is drawn at random, and no regular pattern of the rows
+    (environments that take turns) is caught.
+    """
+
+    sample: Tensor  # (capacity, *shape), the first `kept` of which count
+    number: Tensor  # (capacity,) of each row, as they came
+    kept: Tensor
+    share: Tensor  # hashes below this are kept
+    total: Tensor
+
+    def __init__(self, capacity: int, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.register_buffer("sample", torch.zeros(capacity, *shape))
+        self.register_buffer("number", torch.zeros(capacity, dtype=torch.int64))
+        for counter, start in (("kept", 0), ("share", 2**32), ("total", 0)):
+            self.register_buffer(counter, torch.tensor(start))
+
+    @property
+    def rows(self) -> Tensor:
+        return self.sample[: int(self.kept)]
+
+    @torch.no_grad()
+    def observe(self, rows: Tensor) -> None:
+        """Take a batch (B, *shape) into the sample."""
+        capacity = len(self.sample)
+        number = int(self.total) + torch.arange(len(rows), device=rows.device)
+        self.total += len(rows)
+        chosen = _hash(number) < self.share
+        number, rows = number[chosen], rows[chosen].float()
+        while len(rows):
+            start = int(self.kept)
+            end = min(start + len(rows), capacity)
+            self.sample[start:end], self.number[start:end] = rows[: end - start], number[: end - start]
+            self.kept.fill_(end)
+            number, rows = number[end - start :], rows[end - start :]
+            if end == capacity:
+                self.share //= 2
+                stay = _hash(self.number) < self.share
+                self.kept.fill_(int(stay.sum()))
+                self.sample[: int(self.kept)] = self.sample[stay]
+                self.number[: int(self.kept)] = self.number[stay]
+                chosen = _hash(number) < self.share
+                number, rows = number[chosen], rows[chosen]
+
+
+class RobustScale(HashedSample, Statistics):
+    """Centre and scale of the densest half of the values of each dimension; what lies outside is squashed, not cut.
+
+    Where a part of the observations is noise, their standard deviation is the noise's, and everything else shrinks to
+    a point. The shortest interval that holds half of the values (Rousseeuw 1984) ignores up to half of them.
+    `normalise` gives asinh((x − centre) / scale): linear inside, logarithmic outside, so that neither the noise nor
+    places that were not reached before the scale was fixed leave the range that networks like. The values are looked
+    at in a sample.
+    """
+
+    squashes = True
+    ROWS = 2048
+    NORMAL_HALF = 1.3489795  # length of the shortest half of a standard normal distribution
+    LARGEST = 1e30  # what a division that overflows counts as; asinh of it is 70
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__(self.ROWS, shape)
+        self.register_buffer("mean", torch.zeros(shape))
+        self.register_buffer("std", torch.ones(shape))
+        self.register_buffer("commits", torch.tensor(0))
+
+    @torch.no_grad()
+    def commit(self) -> None:
+        """Make the sample's centre and scale the active ones."""
+        if self.kept == 0:
+            return
+        values = self.rows.double().sort(0).values
+        half = len(values) // 2
+        lengths = values[half:] - values[: len(values) - half]
+        length, first = lengths.min(0, keepdim=True)
+        centre = (values.gather(0, first) + values.gather(0, first + half)).squeeze(0) / 2
+        scale = length.squeeze(0) / self.NORMAL_HALF
+        # more than half of the values are (as good as) equal: a flag, a constant
+        mean, std = values.mean(0), values.std(0, correction=0)
+        flat = scale <= RESOLUTION * torch.maximum(centre.abs(), std)
+        mean, std = torch.where(flat, mean, centre), torch.where(flat, std, scale)
+        self.mean.copy_(mean)
+        self.std.copy_(usable_std(std, mean))
+        self.commits += 1
+
+    def normalise(self, rows: Tensor, clip: float | None = None) -> Tensor:
+        scaled = ((rows - self.mean) / self.std).clamp_(-self.LARGEST, self.LARGEST).asinh_()
+        return scaled if clip is None else scaled.clamp_(-clip, clip)
+
+
+def _hash(number: Tensor) -> Tensor:
+    """Whole numbers to [0, 2³²), evenly (Knuth's multiplicative hash)."""
+    return ((number & 0xFFFFFFFF) * 2654435769) & 0xFFFFFFFF
+
 
 Normalise = Literal["none", "standard", "scalar", "robust"]
 
@@ -93,22 +301,22 @@ class ObservationInput(nn.Module):
         """Whether there are active statistics, or none are needed."""
         return self.moments is None or self.moments.ready
 
-    def observe(self, *fields: Tensor, watch: RangeWatch | None = None) -> None:
+    def observe(self, *fields: Tensor, into: Callable[[Tensor], None] | None = None) -> None:
         """Accumulate statistics, if there are any, of rows (B, ...) of observations, of their successors or of both.
 
-        The statistics are the same however rows are split into blocks. A `watch` over them is shown the rows too.
+        The statistics are the same however rows are split into blocks. `into` takes the rows in their place, and passes
+        them on.
         """
-        into = self.moments if watch is None else watch
-        if into is None:
+        if self.moments is None:
             return
         if isinstance(self.moments, RobustScale):  # numbers its rows as they come
             fields = (torch.stack(fields, dim=1).flatten(0, 1),)
         for rows in fields:
-            if watch is None and isinstance(self.moments, RunningMoments) and self._bytes(rows):
+            if into is None and isinstance(self.moments, RunningMoments) and self._bytes(rows):
                 self._observe_bytes(self.moments, rows)
                 continue
             for part in torch.split(rows, 256):  # float64 sums of a whole block of images would take gigabytes
-                into.observe(self.raw(part))
+                (into or self.moments.observe)(self.raw(part))
 
     def _bytes(self, obs: Tensor) -> bool:
         return len(self.shape) == 3 and obs.dtype == torch.uint8

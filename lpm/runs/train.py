@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from lpm.agents import Agent, NonFiniteError
-from lpm.core.errors import enough_memory
 from lpm.core.group import SINGLE_PROCESS, ProcessGroup, WorkerLost
+from lpm.core.settings import enough_memory
 from lpm.runs.build import build
 from lpm.runs.checkpoint import CheckpointError, check_progress, checkpoints, load_checkpoint, save_checkpoint
 from lpm.runs.config import RunConfig

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 import lpm.envs  # noqa: F401
 from lpm.agents.collect import Block, Collector
 from lpm.agents.policy import ActorCritic, NetworkConfig
-from lpm.core.errors import NonFiniteError
+from lpm.core.monitor import NonFiniteError
 from lpm.core.spaces import Spaces
 
 MODES = list(AutoresetMode)

@@ -13,7 +13,7 @@ from torch.distributions import MultivariateNormal, kl_divergence
 from lpm.bonuses.bayes_gain import BayesGain, BayesGainConfig
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.bayes import BayesianRegression, RandomFeatures, expected_gain, realised_gain
+from lpm.nn.closed_form import BayesianRegression, RandomFeatures, expected_gain, realised_gain
 from lpm.nn.seeding import seeded
 
 SPACES = Spaces(Box(-10.0, 10.0, (2,)), Discrete(2))

@@ -10,15 +10,16 @@ from gymnasium.spaces import Box, Discrete
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpm.bonuses.etd import ETD, ETDConfig
-from lpm.core.spaces import Spaces
-from lpm.core.transitions import Transitions
-from lpm.nn.quasimetric import (
+from lpm.bonuses.etd import (
+    ETD,
+    ETDConfig,
     contrastive_loss,
     last_of_segment,
     mrn_distances,
     truncated_geometric,
 )
+from lpm.core.spaces import Spaces
+from lpm.core.transitions import Transitions
 
 SPACES = Spaces(Box(-np.inf, np.inf, (3,)), Discrete(2))
 IMAGES = Spaces(Box(0, 255, (4, 84, 84), np.uint8), Discrete(2))

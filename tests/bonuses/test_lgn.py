@@ -16,7 +16,7 @@ import lpm
 from lpm.bonuses.lgn import LEAST, LGN, REACH, LGNConfig, bounded_novelty, predictable_share
 from lpm.core.mixer import MixerConfig, RewardMixer
 from lpm.core.transitions import Transitions
-from lpm.nn.fading import FadingCovariance, influence, inverse_root, typical_square
+from lpm.nn.closed_form import FadingCovariance, influence, inverse_root, typical_square
 from lpm.nn.memory import WindowMemory, nearest_weighted
 
 SPACES = {

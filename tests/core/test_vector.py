@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from lpm.core.vector import autoreset_mode, use_final_obs, valid_steps
+from lpm.core.transitions import autoreset_mode, use_final_obs, valid_steps
 
 DONE = np.array([False, True, False, True])
 

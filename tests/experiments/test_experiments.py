@@ -9,7 +9,7 @@ import pytest
 
 from lpm.agents.agent import Agent
 from lpm.bonuses.lgn import LGNConfig
-from lpm.core.errors import NonFiniteError
+from lpm.core.monitor import NonFiniteError
 from lpm.experiments.evidence import Score
 from lpm.experiments.experiment import load_experiment
 from lpm.experiments.methods import method_name, parse_method

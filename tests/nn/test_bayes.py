@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpm.nn.bayes import _cholesky, median_distance
+from lpm.nn.closed_form import _cholesky, median_distance
 from lpm.nn.seeding import seeded
 from lpm_paper.lpm_anchored import AnchoredErrorModel
 

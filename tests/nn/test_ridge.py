@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpm.nn.ridge import RidgeByAction, solve_positive
+from lpm.nn.closed_form import RidgeByAction, solve_positive
 
 
 def _data(seed: int, rows: int = 40, columns: int = 3, outputs: int = 2, actions: int = 3):

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpm.nn.statistics import RobustScale, RunningMoments
+from lpm.nn.inputs import RobustScale, RunningMoments
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)
