@@ -135,7 +135,7 @@ class LGNFirst(IntrinsicReward):
         row, action = ((self.state.raw_width,), torch.float32), (spaces.action_shape, spaces.action_dtype)
         columns = {"obs": row, "action": action, "next_obs": row}
         self.buffer = RingBuffer(max(self.rollout, config.warmup), columns)
-        self.episode = WindowMemory(self.num_envs if self.episodic else 1, config.memory_size, self.state.raw_width)
+        self.episode = WindowMemory(self.num_envs if self.episodic else 1, config.memory_size, (self.state.raw_width,))
         self.run = HashedSample(config.memory_size if config.memory != "episodic" else 1, (self.state.raw_width,))
 
     # ---- collection ---------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.inputs import in_chunks
-from lpm.nn.memory import EpisodicMemory, embed_episodes
+from lpm.nn.memory import PAIRS_IN_CACHE, WindowMemory, embed_episodes
 from lpm.nn.networks import Encoder, mlp
 from lpm.nn.seeding import seeded
 
@@ -209,21 +209,25 @@ class ETD(MemoryBonus, Learner):
             )
         self.add_optimizer("model", self.model.parameters(), config.lr)
         size = _default_memory(spaces, self.num_envs) if config.memory_size is None else config.memory_size
-        self.memory = EpisodicMemory(self.num_envs, size, (config.embedding,))
-        self.kept: EpisodicMemory | None = None
+        self.memory = WindowMemory(self.num_envs, size, (config.embedding,))
+        self.kept: WindowMemory | None = None
         if config.memory == "observations":
-            self.kept = EpisodicMemory(self.num_envs, size, spaces.obs_shape, spaces.obs_dtype)
+            self.kept = WindowMemory(self.num_envs, size, spaces.obs_shape, spaces.obs_dtype)
 
     # ---- collection ---------------------------------------------------------------------------------------
     def _walk(self, batch: Transitions, keep: bool) -> Tensor:
-        places = self.memory.places(batch)
-        first, following = embed_episodes(batch, self.memory.starts(batch), self._embed)
-        reward = self.memory.compare(places, first, following, _nearest)
+        line = self.memory.line(batch, *embed_episodes(batch, self.memory.starts(batch), self._embed))
+
+        def nearest(query: Tensor, rows: Tensor, seen: Tensor, steps: slice) -> Tensor:
+            distance = mrn_distances(rows, query).transpose(1, 2).masked_fill(~seen, torch.inf).amin(2)
+            return distance.masked_fill(~seen.any(2), 0)
+
+        reward = line.compare(line.rows, nearest, PAIRS_IN_CACHE)
         if not keep:
             return reward
-        self.memory.store(batch, places, first, following)
+        self.memory.keep(batch, line)
         if self.kept is not None:
-            self.kept.store(batch, places, batch.obs, batch.next_obs)
+            self.kept.keep(batch, self.kept.line(batch, batch.obs, batch.next_obs))
         env = torch.arange(self.num_envs, device=batch.device).expand(batch.shape)
         self.experience.observe(batch, env=env[batch.valid], done=batch.done[batch.valid])
         return reward
@@ -271,12 +275,6 @@ class ETD(MemoryBonus, Learner):
         env, slot = self.kept.live.nonzero(as_tuple=True)
         observations = self.kept.rows
         self.memory.rows[env, slot] = in_chunks(lambda e, s: self._embed(observations[e, s]), env, slot)
-
-
-def _nearest(query: Tensor, rows: Tensor, seen: Tensor) -> Tensor:
-    """Temporal distance to each query (n, T, D) from the nearest of the rows (n, M, D) that it sees; 0 if none."""
-    distance = mrn_distances(rows, query).transpose(1, 2).masked_fill(~seen, torch.inf).amin(2)
-    return distance.masked_fill(~seen.any(2), 0)
 
 
 def _default_memory(spaces: Spaces, num_envs: int) -> int:

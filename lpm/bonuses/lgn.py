@@ -143,7 +143,7 @@ class LGN(IntrinsicReward):
         first, row = ((raw,), torch.float32), ((width,), torch.float32)
         self.first = RingBuffer(size, {"obs": first, "action": action, "next_obs": first})
         self.buffer = RingBuffer(size, {"x": row, "action": action, "new": row, "seen": row})
-        self.episode = WindowMemory(self.num_envs if self.episodic else 1, config.memory_size, width)
+        self.episode = WindowMemory(self.num_envs if self.episodic else 1, config.memory_size, (width,))
         self.run = HashedSample(config.memory_size if config.memory != "episodic" else 1, (width,))
         self.filters = config.filter and self.episodic
         shape = (code_width(spaces), raw) if self.filters else (1, 1)

@@ -14,7 +14,7 @@ from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.inputs import RunningMoments
 from lpm.nn.inverse import InverseFeatures
-from lpm.nn.memory import EpisodicMemory, Places, embed_episodes, nearest_squares
+from lpm.nn.memory import PAIRS_IN_CACHE, EpisodeLine, WindowMemory, embed_episodes, nearest_squares
 from lpm.nn.random_target import RandomTargetModel
 from lpm.nn.seeding import seeded
 
@@ -96,7 +96,7 @@ class NGU(MemoryBonus, Learner):
             self.lifelong = RandomTargetModel(spaces, features=config.rnd_features, hidden=config.hidden)
         self.add_optimizer("model", self.model.parameters(), config.lr)
         self.add_optimizer("lifelong", self.lifelong.predictor.parameters(), config.rnd_lr)
-        self.memory = EpisodicMemory(self.num_envs, config.memory_size, (config.features,))
+        self.memory = WindowMemory(self.num_envs, config.memory_size, (config.features,))
         self.errors = RunningMoments((), min_std=1e-8)
         self.register_buffer("distances", torch.zeros(2, dtype=torch.float64))
 
@@ -104,25 +104,25 @@ class NGU(MemoryBonus, Learner):
     def _walk(self, batch: Transitions, keep: bool) -> Tensor:
         reward = torch.zeros(batch.shape, device=batch.device)
         if self.experience.ready:
-            errors, places = self.experience.each(self._distillation, batch), self.memory.places(batch)
-            first, following = embed_episodes(batch, self.memory.starts(batch), self._embed)
-            episodic, distances = self._episodic(batch, places, first, following)
+            errors = self.experience.each(self._distillation, batch)
+            line = self.memory.line(batch, *embed_episodes(batch, self.memory.starts(batch), self._embed))
+            episodic, distances = self._episodic(batch, line)
             reward = episodic * self._factor(errors)
             if keep:
-                self.memory.store(batch, places, first, following)
+                self.memory.keep(batch, line)
                 self.distances.copy_(distances[-1])
                 self.errors.observe(errors[batch.valid])
         if keep:
             self.experience.observe(batch)
         return reward
 
-    def _episodic(self, batch: Transitions, places: Places, first: Tensor, following: Tensor) -> tuple[Tensor, Tensor]:
+    def _episodic(self, batch: Transitions, line: EpisodeLine) -> tuple[Tensor, Tensor]:
         """r_ep of a block, (T, N), and what `distances` is after each step, (T, 2)."""
 
-        def nearest(query: Tensor, rows: Tensor, seen: Tensor) -> Tensor:
+        def nearest(query: Tensor, rows: Tensor, seen: Tensor, steps: slice) -> Tensor:
             return nearest_squares(query, rows, seen, self.config.neighbours)
 
-        squares = self.memory.compare(places, first, following, nearest)
+        squares = line.compare(line.rows, nearest, PAIRS_IN_CACHE)
         known = batch.valid.unsqueeze(2) & squares.isfinite()
         found = torch.stack([squares.double().masked_fill(~known, 0).sum((1, 2)), known.double().sum((1, 2))], 1)
         distances = self.distances + found.cumsum(0)

@@ -1,4 +1,4 @@
-"""Memories of the present episode: one preallocated ring of rows per environment."""
+"""Memories of the present episode of each environment, and nearest neighbours in them."""
 
 from __future__ import annotations
 
@@ -93,80 +93,6 @@ class EpisodicMemory(nn.Module):
         """Which transitions of the next block are the first of their episode, (T, N)."""
         return episode_starts(batch, self.count > 0)
 
-    def places(self, batch: Transitions) -> Places:
-        """Where `visit` would put the rows of a block."""
-        starts = self.starts(batch)
-        exists = in_line(starts, batch.valid)
-        begins = in_line(starts, torch.zeros_like(starts))
-        order = exists.cumsum(1)
-        before = torch.where(begins, order - 1, 0).cummax(1).values
-        episode = begins.cumsum(1)
-        return Places(exists, episode, order - 1 + torch.where(episode == 0, self.count.unsqueeze(1), -before))
-
-    def store(self, batch: Transitions, places: Places, first: Tensor, following: Tensor) -> None:
-        """Remember a block as `visit` would, all at once."""
-        exists, episode, number = places
-        own = exists & (episode == episode[:, -1:])
-        size = torch.where(own, number + 1, 0).amax(1)
-        size = torch.where(episode[:, -1] == 0, size.maximum(self.count), size)
-        size = size.masked_fill(episodes_over(batch), 0)
-        own &= number >= (size - self.capacity).unsqueeze(1)
-        own &= number < size.unsqueeze(1)
-        for rows, offset in ((first, 0), (following, 1)):
-            env, step = own[:, offset::2].nonzero(as_tuple=True)
-            slot = number[:, offset::2][env, step] % self.capacity
-            self.rows[env, slot] = rows[step, env].to(self.rows.dtype)
-        self.count.copy_(size)
-        # nothing is left of episodes that are over, so that the state is the same however blocks are cut
-        held = torch.arange(self.capacity, device=size.device) < size.unsqueeze(1)
-        self.rows[~held] = 0
-
-    def compare(
-        self,
-        places: Places,
-        first: Tensor,
-        following: Tensor,
-        compare: Callable[[Tensor, Tensor, Tensor], Tensor],
-    ) -> Tensor:
-        """What `compare` says of every successor of a block and the rows that its episode holds before it.
-
-        Called with queries (n, T, *shape), rows (n, M, *shape) and which of them each query sees (n, T, M), for some
-        environments at a time; its results (n, T, ...) are given as (T, N, ...). Nothing is remembered.
-        """
-        held, steps = int(self.sizes.max()), len(following)
-        at_once = max(1, PAIRS_IN_CACHE // (steps * (held + 2 * steps)))
-        results = []
-        for start in range(0, len(self.count), at_once):
-            envs = slice(start, start + at_once)
-            query = following[:, envs].transpose(0, 1)
-            line = in_line(first[:, envs], following[:, envs])
-            rows = torch.cat([self.rows[envs, :held], line], 1)
-            results.append(compare(query, rows, self._seen(Places(*(part[envs] for part in places)), envs, held)))
-        return torch.cat(results).transpose(0, 1)
-
-    def _seen(self, places: Places, envs: slice, held: int) -> Tensor:
-        """Which remembered rows and rows of the line each successor sees, (n, T, held + 2T)."""
-        exists, episode, number = places
-        count, slot = self.count[envs].unsqueeze(1), torch.arange(held, device=number.device)
-        # the newest number that the slot of a ring can hold
-        old = slot + self.capacity * torch.div(count - 1 - slot, self.capacity, rounding_mode="floor")
-        live = slot < count.clamp_max(self.capacity)
-        rows = torch.cat([old, number], 1).unsqueeze(1)
-        seen = torch.cat([live, exists], 1).unsqueeze(1)
-        seen = seen & (torch.cat([torch.zeros_like(old), episode], 1).unsqueeze(1) == episode[:, 1::2].unsqueeze(2))
-        seen &= rows < number[:, 1::2].unsqueeze(2)
-        if int(number.max()) > self.capacity:
-            seen &= rows >= (number[:, 1::2] - self.capacity).unsqueeze(2)
-        return seen
-
-
-class Places(NamedTuple):
-    """The rows of a block in time order, two per step: the first observation of an episode, and the successor."""
-
-    exists: Tensor  # (N, 2T) there is such a row
-    episode: Tensor  # (N, 2T) number of the episode, 0 for the one that was running
-    number: Tensor  # (N, 2T) how many rows of its episode came before
-
 
 def in_line(first: Tensor, following: Tensor) -> Tensor:
     """Two of (T, N, ...) as one of (N, 2T, ...), taking turns."""
@@ -211,24 +137,36 @@ class WindowMemory(nn.Module):
     at once: step t sees the rows before it, of its own episode, and at most `capacity` of them.
     """
 
-    rows: Tensor  # (N, capacity, W), the newest last
+    contents = ("rows",)
+    rows: Tensor  # (N, capacity, *shape), the newest last
     count: Tensor  # (N,) how many of them are held
 
-    def __init__(self, num_envs: int, capacity: int, width: int) -> None:
+    def __init__(
+        self, num_envs: int, capacity: int, shape: tuple[int, ...], dtype: torch.dtype = torch.float32
+    ) -> None:
         super().__init__()
         self.capacity = capacity
-        self.register_buffer("rows", torch.zeros(num_envs, capacity, width))
+        self.register_buffer("rows", torch.zeros((num_envs, capacity, *shape), dtype=dtype))
         self.register_buffer("count", torch.zeros(num_envs, dtype=torch.int64))
 
+    def starts(self, batch: Transitions) -> Tensor:
+        """Which transitions of the next block are the first of their episode, (T, N)."""
+        return episode_starts(batch, self.count > 0)
+
+    @property
+    def live(self) -> Tensor:
+        """Which of the rows are held, (N, capacity)."""
+        return torch.arange(self.capacity, device=self.count.device) >= self.capacity - self.count.unsqueeze(1)
+
     def line(self, batch: Transitions, obs: Tensor, next_obs: Tensor) -> EpisodeLine:
-        """The remembered rows and those of a block, (T, N, W) for observations and successors, in one line."""
-        starts = episode_starts(batch, self.count > 0)
-        rows = in_line(obs, next_obs)
-        old = torch.arange(self.capacity, device=rows.device) >= self.capacity - self.count.unsqueeze(1)
-        live = in_line(starts, batch.valid)
+        """The remembered rows and those of a block, (T, N, ...) for observations and successors, in one line."""
+        starts = self.starts(batch)
+        old, live = self.live, in_line(starts, batch.valid)
         begins = in_line(starts, torch.zeros_like(starts))
         episode = torch.cat([torch.zeros_like(old, dtype=torch.int64), begins.cumsum(1)], 1)
-        return EpisodeLine(torch.cat([self.rows, rows], 1), torch.cat([old, live], 1), episode, self.capacity)
+        return EpisodeLine(
+            torch.cat([self.rows, in_line(obs, next_obs)], 1), torch.cat([old, live], 1), episode, self.capacity
+        )
 
     def keep(self, batch: Transitions, line: EpisodeLine) -> None:
         """Remember the end of a line; nothing of an episode that is over."""
@@ -245,33 +183,48 @@ class WindowMemory(nn.Module):
         self.count[rows] = 0
 
 
+Compare = Callable[[Tensor, Tensor, Tensor, slice], Tensor]
+"""Of queries (N, S, D), rows (N, M, D), which of them each query sees (N, S, M), and the steps S: (N, S, ...)."""
+
+
 class EpisodeLine(NamedTuple):
     """Rows of each environment in time order: remembered ones, then two per step of a block (start and successor)."""
 
-    rows: Tensor  # (N, L, W)
+    rows: Tensor  # (N, L, ...)
     live: Tensor  # (N, L) which of them exist
     episode: Tensor  # (N, L) number of the episode, 0 for the one that was running
     capacity: int
+
+    def compare(self, rows: Tensor, compare: Compare, pairs: int) -> Tensor:
+        """What `compare` says of every successor and the rows of its episode before it, (T, N, ...).
+
+        `rows` are the line's as they are compared, (N, L, D). About so many `pairs` of them are compared at a time.
+        """
+        steps = (self.live.shape[1] - self.capacity) // 2
+        held = int(self.live[:, : self.capacity].sum(1).max())
+        used = slice(self.capacity - held, None)  # nobody holds the rows before
+        rows, live, episode = rows[:, used], self.live[:, used], self.episode[:, used]
+        order, found = live.cumsum(1), []
+        at_once = max(1, pairs // max(1, live.numel()))
+        for start in range(0, steps, at_once):
+            span = slice(start, start + at_once)
+            at = held + 1 + 2 * torch.arange(steps, device=rows.device)[span]
+            seen = live.unsqueeze(1) & (episode.unsqueeze(1) == episode[:, at].unsqueeze(2))
+            age = order[:, at].unsqueeze(2) - order.unsqueeze(1)
+            seen &= (age > 0) & (age <= self.capacity)
+            found.append(compare(rows[:, at], rows, seen, span).transpose(0, 1))
+        return torch.cat(found)
 
     def nearest(self, rows: Tensor, weight: Tensor | None = None) -> Tensor:
         """Distance of each successor (T, N) to the nearest earlier row of its episode; 0 where there is none.
 
         `rows` are the line's as they are compared, (N, L, D); `weight` (T, N, D) is that of each squared difference.
         """
-        steps = (self.rows.shape[1] - self.capacity) // 2
-        first = self.capacity
-        order = self.live.cumsum(1)
-        nearest = []
-        at_once = max(1, PAIRS_AT_ONCE // max(1, self.live.numel()))
-        for start in range(0, steps, at_once):
-            span = slice(start, start + at_once)
-            at = first + 1 + 2 * torch.arange(steps, device=rows.device)[span]
-            seen = self.live.unsqueeze(1) & (self.episode.unsqueeze(1) == self.episode[:, at].unsqueeze(2))
-            age = order[:, at].unsqueeze(2) - order.unsqueeze(1)
-            seen &= (age > 0) & (age <= self.capacity)
-            weights = None if weight is None else weight[span].transpose(0, 1)
-            nearest.append(nearest_weighted(rows[:, at], rows, weights, seen).T)
-        return torch.cat(nearest)
+
+        def nearest(query: Tensor, rows: Tensor, seen: Tensor, steps: slice) -> Tensor:
+            return nearest_weighted(query, rows, None if weight is None else weight[steps].transpose(0, 1), seen)
+
+        return self.compare(rows, nearest, PAIRS_AT_ONCE)
 
 
 PAIRS_AT_ONCE = 2**22

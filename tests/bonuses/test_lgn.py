@@ -117,7 +117,7 @@ def test_window_equals_a_list_per_environment(seed: int, capacity: int) -> None:
     """Against a plain loop: filler, ends of episodes and blocks of any length included."""
     generator = torch.Generator().manual_seed(seed)
     envs, width = 3, 2
-    memory, plain = WindowMemory(envs, capacity, width), [[] for _ in range(envs)]
+    memory, plain = WindowMemory(envs, capacity, (width,)), [[] for _ in range(envs)]
     last = torch.randn(envs, width, generator=generator)
     for steps in (1, 5, 3):
         obs, following = torch.zeros(steps, envs, width), torch.randn(steps, envs, width, generator=generator)
