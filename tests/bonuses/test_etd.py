@@ -170,10 +170,10 @@ def test_a_revisit_pays_almost_nothing_and_a_reset_forgets() -> None:
     assert rewards[2].item() == pytest.approx(1e-4, rel=0.05)
     end = walk(torch.stack([b, b]), torch.ones(1, 1, dtype=torch.bool))
     bonus.step(end)
-    assert bonus.memory.sizes.tolist() == [0]
+    assert bonus.memory.count.tolist() == [0]
     again = bonus.step(walk(torch.stack([a, b])))
     assert again[0, 0].item() == pytest.approx(rewards[0].item(), rel=1e-5)
-    assert bonus.memory.sizes.tolist() == [2]
+    assert bonus.memory.count.tolist() == [2]
 
 
 def test_the_terminal_transition_is_scored_with_the_old_memory() -> None:
@@ -182,7 +182,7 @@ def test_the_terminal_transition_is_scored_with_the_old_memory() -> None:
     done = torch.tensor([[False, False], [True, False]])
     rewards = bonus.step(walk(torch.stack([a, b, a]), done))
     assert torch.allclose(rewards[1], torch.full((2,), 1e-4), rtol=0.05)
-    assert bonus.memory.sizes.tolist() == [0, 3]
+    assert bonus.memory.count.tolist() == [0, 3]
 
 
 def test_distance_runs_from_memory_to_the_new_state() -> None:
@@ -200,7 +200,7 @@ def test_the_oldest_step_is_forgotten_when_the_memory_is_full() -> None:
     states = torch.eye(3)[:, None, :] * 3
     rewards = bonus.step(walk(torch.cat([states, states[:1]])))
     assert rewards[2, 0].item() > 0.01  # the first state has been overwritten
-    assert bonus.memory.sizes.tolist() == [2]
+    assert bonus.memory.count.tolist() == [2]
 
 
 def test_remembered_observations_are_embedded_again_after_an_update() -> None:

@@ -118,7 +118,7 @@ def test_a_reset_forgets_one_environment_only() -> None:
     bonus = trained(2)
     done = torch.tensor([[False, False], [True, False]])
     bonus.step(walk(torch.randn(3, 2, 3, generator=torch.Generator().manual_seed(0)), done))
-    assert bonus.memory.sizes.tolist() == [0, 3]
+    assert bonus.memory.count.tolist() == [0, 3]
 
 
 def test_the_lifelong_factor_reaches_the_reward() -> None:
