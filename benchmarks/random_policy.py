@@ -17,7 +17,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from lpm.envs.atari_ram import rooms_of
+from lpm.envs.atari import rooms_of
 from lpm.envs.catalogue import EnvEntry, find_env, list_envs
 from lpm.storage.files import write_atomic
 from lpm.utils.versions import versions

@@ -43,21 +43,7 @@ _HOMES = {
     "save_state": "lpm.storage.state_file",
 }
 
-__all__ = [
-    "Intrinsic",
-    "IntrinsicReward",
-    "MixerConfig",
-    "RewardMixer",
-    "Spaces",
-    "Transitions",
-    "__version__",
-    "check_intrinsic",
-    "load_state",
-    "make",
-    "names",
-    "register",
-    "save_state",
-]
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:

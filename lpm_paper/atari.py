@@ -17,8 +17,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lpm.experiments.evidence import Claim, Frame, PaperNumber, Score
-from lpm.experiments.pictures import rendered
+from lpm.experiments.evidence import Claim, PaperNumber, Score
 from lpm.experiments.training import Condition, Scale, TrainingExperiment, average, last
 from lpm_paper.methods import ALL
 
@@ -71,11 +70,6 @@ def change(scores: Sequence[Score]) -> tuple[Score, ...]:
             ended = tuple(seed for seed in values if seed in (*noisy.diverged, *clean.diverged))
             changes.append(Score(condition, "change", method, values, paper, ended))
     return tuple(changes)
-
-
-def frames() -> tuple[Frame, ...]:
-    """The three games."""
-    return rendered("lpm/Atari-v0", {title: {"game": game} for game, title in GAMES.items()}, steps=60)
 
 
 def _variants() -> dict[str, Condition]:
@@ -135,7 +129,6 @@ EXPERIMENT = TrainingExperiment(
         for game, title in GAMES.items()
         for other in ("rnd", "eme")
     ),
-    frames=frames,
     derived=change,
     lower_is_better=("noise_share",),
     unranked=("change",),

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from lpm.experiments.evidence import Claim, Frame
-from lpm.experiments.pictures import rendered, square_grid
+from lpm.experiments.evidence import Claim
+from lpm.experiments.pictures import square_grid
 from lpm.experiments.training import Condition, Scale, TrainingExperiment, known, last
 from lpm_paper.methods import ALL
 
@@ -33,11 +33,6 @@ def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[
     if halfway:
         more["half"] = float(halfway[0])
     return {**last(curves, "success"), **more, **last(curves, "return")}
-
-
-def frames() -> tuple[Frame, ...]:
-    """One of the layouts."""
-    return rendered("lpm/LavaCrossing-v0", {"One of the layouts": {}}, steps=0)
 
 
 EXPERIMENT = TrainingExperiment(
@@ -77,7 +72,6 @@ EXPERIMENT = TrainingExperiment(
         for worse in ("rnd", "ensemble", "ama", "etd", "eme")
     ),
     grid=square_grid,
-    frames=frames,
     lower_is_better=("half",),
     unreached={"success": 0.0, "mean_success": 0.0, "half": math.inf, "return": 0.0},
 )  # fmt: skip

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lpm.experiments.evidence import Claim, Frame, PaperNumber
+from lpm.experiments.evidence import Claim, PaperNumber
 from lpm.experiments.experiment import Method
-from lpm.experiments.pictures import maze_grid, rendered
+from lpm.experiments.pictures import maze_grid
 from lpm.experiments.training import Condition, Scale, TrainingExperiment, average, cells_seen
 from lpm_paper.methods import ALL, RIVALS
 
@@ -70,15 +70,6 @@ BONUS = {
 def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
     """Cells seen, and the share of steps that showed noise."""
     return {**cells_seen(curves, visits), **average(curves, "noise_share")}
-
-
-def frames() -> tuple[Frame, ...]:
-    """What the agent sees in each condition."""
-    cases = {
-        "no noise": {"noise": "none"},
-        "noise wall": {"noise": "state"},
-    }
-    return rendered("lpm/NMaze-v0", cases, steps=150)
 
 
 def _env(width: int, height: int) -> dict[str, int]:
@@ -133,6 +124,5 @@ EXPERIMENT = TrainingExperiment(
         for other in ("rnd", "ensemble", "ama", "etd")
     ),
     grid=maze_grid,
-    frames=frames,
     lower_is_better=("noise_share",),
 )

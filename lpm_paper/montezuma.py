@@ -12,10 +12,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from lpm.envs.atari_ram import rooms_of
-from lpm.experiments.evidence import Claim, Frame
+from lpm.envs.atari import rooms_of
+from lpm.experiments.evidence import Claim
 from lpm.experiments.experiment import Method
-from lpm.experiments.pictures import rendered
 from lpm.experiments.training import Condition, Scale, TrainingExperiment, last
 from lpm_paper.atari import SMALL_AGENT, SMALL_BONUS, SMALL_ENV
 from lpm_paper.methods import ALL
@@ -40,11 +39,6 @@ def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[
     """The mean score of the last 100 episodes, and how many places (x, y, room) and rooms were reached."""
     rooms = {"rooms": float(len(np.unique(rooms_of(np.flatnonzero(visits)))))} if len(visits) else {}
     return {**last(curves, "return"), **last(curves, "cells"), **rooms}
-
-
-def frames() -> tuple[Frame, ...]:
-    """The first room."""
-    return rendered("lpm/Atari-v0", {"The first room": {"game": GAME["game"]}}, steps=30)
 
 
 EXPERIMENT = TrainingExperiment(
@@ -92,6 +86,5 @@ EXPERIMENT = TrainingExperiment(
         Claim("LPM scores more than RND", FIGURE, "clean", "return", "lpm-rnd", "rnd",
               paper_size="first scores after 20 million steps, of which 100,000 were run"),
     ),
-    frames=frames,
     unreached={"cells": 0.0, "rooms": 0.0, "return": 0.0},
 )  # fmt: skip

@@ -17,8 +17,8 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from lpm.experiments.evidence import Claim, Frame, PaperNumber, Score
-from lpm.experiments.pictures import mountain_car_grid, rendered
+from lpm.experiments.evidence import Claim, PaperNumber, Score
+from lpm.experiments.pictures import mountain_car_grid
 from lpm.experiments.training import Condition, Scale, TrainingExperiment, average, cells_seen, last
 from lpm_paper.methods import ALL
 
@@ -84,11 +84,6 @@ def drop(scores: Sequence[Score]) -> tuple[Score, ...]:
     return tuple(drops)
 
 
-def frames() -> tuple[Frame, ...]:
-    """The car in its valley."""
-    return rendered("lpm/MountainCar-v0", {"The car, and three points with a reward": {}}, steps=40)
-
-
 EXPERIMENT = TrainingExperiment(
     name="mountain-car",
     title="MountainCar: coverage with and without a noise action",
@@ -126,7 +121,6 @@ EXPERIMENT = TrainingExperiment(
         Claim("Without noise LPM covers more than RND", TABLE, "deterministic", "cells", "lpm", "rnd"),
     ),
     grid=mountain_car_grid,
-    frames=frames,
     derived=drop,
     lower_is_better=("drop", "noise_share"),
 )

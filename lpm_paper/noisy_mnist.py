@@ -69,10 +69,6 @@ class NoisyMNIST:
         ``mixed`` starts at a 0 or a 1 with probability 0.5 each, ``deterministic`` always at a 0, ``stochastic``
         always at a 1. The noise is uniform over the digits 2..9 first, then over the images of that digit.
         """
-        if n < 0:
-            raise ValueError(f"n: expected a number of transitions >= 0, got {n}")
-        if kind not in SHARE_OF_NOISE:
-            raise ValueError(f"kind: expected one of {tuple(SHARE_OF_NOISE)}, got {kind!r}")
         stochastic = self._rng.random(n) < SHARE_OF_NOISE[kind]
         start = self._pick(stochastic.astype(np.int64))
         noise = self._pick(self._rng.integers(2, 10, size=n))

@@ -23,8 +23,6 @@ class Suite:
 
     name: Annotated[str, tyro.conf.Positional]
     """A registered bonus, package.module:Class, or either with fields, as in lgn:gate=False."""
-    field: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """A field of the bonus's config, as in lr=1e-3; may be given again."""
     compare: tuple[str, ...] = ()
     """Other bonuses to score beside it, spelt like NAME."""
     scale: Literal["smoke", "desk"] = "desk"
@@ -56,7 +54,7 @@ def run(args: Sequence[str]) -> int:
 def suite(options: Suite, out: Path) -> int:
     """Run what is missing, write a scorecard for each bonus, and print them."""
     from lpm.experiments.experiment import expect_known
-    from lpm.experiments.methods import method_name, parse_fields, parse_method
+    from lpm.experiments.methods import method_name, parse_method
     from lpm.report.text import count_of
     from lpm.storage.files import expect_own
     from lpm.suite.environments import ENVIRONMENTS, REFERENCES, SEEDS
@@ -66,8 +64,7 @@ def suite(options: Suite, out: Path) -> int:
     from lpm.sweeps import run_jobs
 
     console = terminal()
-    fields = {name: value for text in options.field for name, value in parse_fields(text).items()}
-    names = list(dict.fromkeys([method_name(options.name, **fields), *map(method_name, options.compare)]))
+    names = list(dict.fromkeys(map(method_name, (options.name, *options.compare))))
     count = SEEDS[options.scale] if options.seeds is None else options.seeds
     if count < 1 or options.first_seed < 0:
         raise ValueError(f"expected at least 1 seed, the first at least 0, got {count} from {options.first_seed}")

@@ -19,7 +19,7 @@ _ENTRY_POINTS = {
     "MountainCar": ("lpm.envs.mountain_car:MountainCar", "lpm.envs.mountain_car:MountainCarVector"),
     "NMaze": ("lpm.envs.maze:NMaze", "lpm.envs.maze:NMazeVector"),
     "NoisyMaze": ("lpm.envs.noisy_maze:make_single", "lpm.envs.noisy_maze:make_noisy_maze"),
-    "Atari": ("lpm.envs.atari:Atari", "lpm.envs.atari:make_atari_vector"),
+    "Atari": ("lpm.envs.atari:Atari", "lpm.envs.atari:AtariVector"),
     "LavaCrossing": ("lpm.envs.lava:LavaCrossing", "lpm.envs.lava:LavaCrossingVector"),
     "DeepSea": ("lpm.envs.deep_sea:DeepSea", "lpm.envs.deep_sea:DeepSeaVector"),
     "Rooms": ("lpm.envs.rooms:Rooms", "lpm.envs.rooms:RoomsVector"),

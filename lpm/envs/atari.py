@@ -1,85 +1,117 @@
-"""Atari games with a noisy TV (the paper's Atari experiments), on ale-py's native vector environment.
+"""Atari games with a noisy TV (the paper's Atari experiments), many emulators at once.
 
 The paper's preprocessing: 4 repeated frames with the last two pooled, 84x84 gray, 4 stacked, up to 30 no-ops at the
 start, no sticky actions, no reward clipping, no pressing of fire, no end at a lost life. Two idle actions are added
 in both variants: each is a no-op. With `noise=True` an idle action also replaces the frame by a random CIFAR-10
 image, while the game goes on; the stack carries the image for 4 steps.
 
-ale-py's vector environment shows neither the console's memory nor a way to save it, so two backends exist:
-`backend="native"` is the fast one; `backend="ram"` drives the emulators from here, reports coverage from memory and
-saves and restores exactly. Single environments and Montezuma's Revenge use "ram".
+Frames equal those of ale-py's own vector environment, up to one gray level in a few pixels. That one shows neither the
+console's memory, which tells where Montezuma is in the pyramid, nor a way to save it, and is no faster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+import math
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
-import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from lpm.envs.atari_ram import (
-    MONTEZUMA,
-    SIZE,
-    STACK,
-    AtariRamVector,
-    check_settings,
-    default_max_frames,
-    import_ale,
-    rom_name,
-    rom_path,
-)
 from lpm.envs.noise_sources import Images, ImageSource, cifar10_images
-from lpm.envs.rng import RowRandom
-from lpm.envs.vector import Array, Mask, Rewards, SingleEnv, State, checked_mask, invalid_action, row_seeds
+from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv, State
+from lpm.utils.suggest import suggest
+from lpm.utils.versions import pip_install
 
-Backend = Literal["auto", "native", "ram"]
-
-
-class NoiseFrames:
-    """The images in the frame stacks of a batch: painted once when drawn, carried along until they leave."""
-
-    def __init__(self, num_envs: int, source: ImageSource, size: int = SIZE) -> None:
-        self.source = source
-        self.rng = RowRandom(num_envs)
-        self._ring = np.zeros((num_envs, STACK, size, size), dtype=np.uint8)
-        self._on = np.zeros((num_envs, STACK), dtype=np.bool_)
-        self._newest = 0
-
-    def advance(self, idle: Mask, restarted: Mask) -> None:
-        """One step: stacks shift, idle rows get a new image, restarted rows lose theirs."""
-        self._newest = (self._newest + 1) % STACK
-        self._on[restarted] = False
-        self._on[:, self._newest] = idle
-        rows = np.flatnonzero(idle)
-        if len(rows):
-            self._ring[rows, self._newest] = self.source.draw(self.rng, rows)
-
-    def clear(self, rows: Mask) -> None:
-        """Rows that begin an episode show no image."""
-        self._on[rows] = False
-
-    def paint(self, stacks: Array, rows: Mask | None = None) -> None:
-        """Put the images into the stacks of a batch, in place."""
-        order = (self._newest + 1 + np.arange(STACK)) % STACK
-        on = self._on[:, order]
-        where, slots = np.nonzero(on if rows is None else on & rows[:, None])
-        stacks[where, slots] = self._ring[where, order[slots]]
+SIZE, STACK, SKIP = 84, 4, 4
+_SCREEN = (210, 160)
+MONTEZUMA = "montezuma_revenge"
+ROOMS = 24
+NUM_CELLS = ROOMS * 256 * 256
+_RAM_ROOM, _RAM_X, _RAM_Y = 3, 42, 43
 
 
-class AtariNativeVector(VectorEnv[Array, Array, Array]):
-    """ale-py's vector environment with idle actions and, if asked for, noise; `info["cell"]` is always -1."""
+def import_ale() -> Any:
+    """The ale_py package, or an error that says how to get it."""
+    try:
+        import ale_py
+    except ImportError as error:
+        raise ImportError(f"Atari games need ale-py: {pip_install('atari')}") from error
+    return ale_py
 
-    num_cells = 0
+
+def rom_name(game: str) -> str:
+    """The ALE's name of a game: "MsPacman", "Ms Pacman" and "ms_pacman" are one."""
+    import_ale()
+    from ale_py import roms
+
+    known = roms.get_all_rom_ids()
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", game.strip().replace("'s", "").replace("-", " "))
+    name = re.sub(r"[\s_]+", "_", name).lower()
+    by_letters = {rom.replace("_", ""): rom for rom in known}
+    found = by_letters.get(name.replace("_", ""))
+    if found is None:
+        raise ValueError(f"expected one of the {len(known)} games of the ALE, got {game!r}{suggest(name, known)}")
+    return str(found)
+
+
+def rom_path(game: str) -> Path:
+    """Where the ROM of a game lies."""
+    from ale_py import roms
+
+    path = roms.get_rom_path(rom_name(game))
+    if path is None or not Path(path).is_file():
+        raise ValueError(
+            f"the ROM of {game!r} is missing from the installed ale-py, whose wheels carry it: "
+            "pip install --force-reinstall ale-py"
+        )
+    return Path(path)
+
+
+def cell_of(x: int, y: int, room: int) -> int:
+    """The coverage cell of a place in Montezuma's pyramid."""
+    return (room * 256 + y) * 256 + x
+
+
+def rooms_of(cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rooms in which coverage cells lie."""
+    return cells // (256 * 256)
+
+
+def area_matrix(source: int, target: int) -> NDArray[np.float32]:
+    """The matrix that shrinks an axis by adding up the area of each target pixel (OpenCV's INTER_AREA).
+
+    Areas are whole numbers here, so that products with pixels are exact in whatever order they are added up.
+    """
+    edges, pixels = np.arange(target + 1) * source, np.arange(source) * target
+    overlap = np.minimum(edges[1:, None], pixels + target) - np.maximum(edges[:-1, None], pixels)
+    matrix: NDArray[np.float32] = (np.clip(overlap, 0, None) // math.gcd(source, target)).astype(np.float32)
+    return matrix
+
+
+def noise_screen(images: Images | None, fit: str, size: int = SIZE) -> ImageSource:
+    """CIFAR-10 (or the given images) as gray frames, laid on the console's 210x160 screen first if tiled."""
+    chosen, name = cifar10_images() if images is None else (images, "images given")
+    return ImageSource(chosen, (size, size), fit, tiled_size=_SCREEN, name=name)
+
+
+class AtariVector(BatchedEnv):
+    """A batch of emulators stepped by a few threads; `gymnasium.make_vec("lpm/Atari-v0", game=...)` gives this.
+
+    `info["cell"]` is where Montezuma is (see `cell_of`), and -1 in other games.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 15}  # type: ignore[misc]
 
     def __init__(
         self,
-        num_envs: int,
-        game: str,
+        num_envs: int = 1,
+        game: str = "space_invaders",
         noise: bool = False,
         idle_actions: int = 2,
         max_episode_frames: int | None = None,
@@ -92,182 +124,174 @@ class AtariNativeVector(VectorEnv[Array, Array, Array]):
         size: int = SIZE,
         repeat_action_probability: float = 0.0,
     ) -> None:
-        ale = import_ale()
-        rom_path(game)
-        check_settings(noise, num_envs, idle_actions, max_episode_frames, noop_max, size)
-        source = noise_screen(images, fit, size) if noise else None
-        ale.ALEInterface.setLoggerMode(ale.LoggerMode.Error)
-        self.game = rom_name(game)
-        self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.metadata = {
-            "render_modes": ["rgb_array"],
-            "render_fps": 15,
-            "autoreset_mode": self.autoreset_mode,
-        }
-        self.render_mode = render_mode
-        self.num_envs = num_envs
-        # ale-py has no DISABLED: rows that ended are never stepped again before a reset, so NEXT_STEP serves.
-        disabled = self.autoreset_mode is AutoresetMode.DISABLED
-        native_mode = AutoresetMode.NEXT_STEP if disabled else self.autoreset_mode
-        self._env = ale.AtariVectorEnv(
-            self.game,
+        """`max_episode_frames`: 18,000 for Montezuma's Revenge as in the release, else the ALE's 108,000.
+
+        `num_threads`: 0 for one a core. `repeat_action_probability`: that a frame repeats the last frame's action.
+        """
+        _check_settings(noise, num_envs, idle_actions, max_episode_frames, noop_max, size)
+        self._ale = import_ale()
+        self._ale.ALEInterface.setLoggerMode(self._ale.LoggerMode.Error)
+        self.game, path = rom_name(game), rom_path(game)
+        montezuma = self.game == MONTEZUMA
+        limit = max_episode_frames or (18_000 if montezuma else 108_000)
+        self._emulators = [self._start(path, limit) for _ in range(num_envs)]
+        self._game_actions = [int(action.value) for action in self._emulators[0].getMinimalActionSet()]
+        super().__init__(
             num_envs,
-            num_threads=num_threads,
-            max_num_frames_per_episode=max_episode_frames or default_max_frames(self.game),
-            repeat_action_probability=repeat_action_probability,
-            autoreset_mode=native_mode,
-            img_height=size,
-            img_width=size,
-            noop_max=noop_max,
-            reward_clipping=False,
-            use_fire_reset=False,
-            episodic_life=False,
+            Box(0, 255, (STACK, size, size), np.uint8),
+            Discrete(len(self._game_actions) + idle_actions),
+            autoreset_mode,
+            render_mode,
         )
-        self._game_actions = int(self._env.single_action_space.n)
-        self.single_observation_space = Box(0, 255, (STACK, size, size), np.uint8)
-        self.single_action_space = Discrete(self._game_actions + idle_actions)
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
-        self.images_source = "none" if source is None else source.name
-        self._frames = None if source is None else NoiseFrames(num_envs, source, size)
-        self._pending = np.zeros(num_envs, dtype=np.bool_)
-        self._last: Array | None = None
+        self._source = noise_screen(images, fit, size) if noise else None
+        self.images_source = "none" if self._source is None else self._source.name
+        self.num_cells = NUM_CELLS if montezuma else 0
+        self._noop_max, self._sticky = noop_max, repeat_action_probability
+        self._down, self._across = area_matrix(_SCREEN[0], size), area_matrix(_SCREEN[1], size).T.copy()
+        self._area = np.float32(self._down[0].sum() * self._across[:, 0].sum())
+        self._stacks = np.zeros((num_envs, STACK, size, size), dtype=np.uint8)
+        self._cells = np.full(num_envs, -1)
+        self._lives = np.zeros(num_envs, dtype=np.int64)
+        self._held = np.zeros(num_envs, dtype=np.int64)  # the action of the last frame
+        self._noise = np.zeros(num_envs, dtype=np.bool_)
+        threads = min(num_threads or os.cpu_count() or 1, num_envs)
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
-    def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: dict[str, Any] | None = None,
-    ) -> tuple[Array, dict[str, Any]]:
-        """Begin new episodes in all rows, or only in those of `options={"reset_mask": mask}`."""
-        rows = np.ones(self.num_envs, dtype=np.bool_)
-        if options is not None and "reset_mask" in options:
-            rows = checked_mask(options["reset_mask"], self.num_envs)
-        if seed is None and self._last is None:
-            seed = int(np.random.SeedSequence().generate_state(1)[0]) // 2
-        seeds = row_seeds(seed, self.num_envs)
-        wrong = [own for own in seeds if own is not None and not 0 <= own < 2**31]
-        if wrong:
-            raise ValueError(f"ale-py's vector environment takes seeds in [0, 2**31), got {wrong[0]}")
-        native = np.array([-1 if own is None else own for own in seeds])  # -1: none
-        observation, info = self._env.reset(seed=native[rows], options=options)
-        self._pending[rows] = False
-        if self._frames is not None:
-            for row in np.flatnonzero(rows & (native >= 0)).tolist():
-                self._frames.rng.seed(row, int(native[row]))
-            self._frames.clear(rows)
-            self._frames.paint(observation)
-        self._last = observation
-        return observation, self._info(info, np.zeros(self.num_envs, dtype=np.bool_))
+    def _start(self, path: Path, limit: int) -> Any:
+        emulator = self._ale.ALEInterface()
+        emulator.setInt("random_seed", 0)
+        emulator.setFloat("repeat_action_probability", 0.0)  # drawn here, from the row's own generator
+        emulator.setInt("max_num_frames_per_episode", limit)
+        emulator.loadROM(path)
+        return emulator
 
-    def step(self, actions: Array) -> tuple[Array, Rewards, Mask, Mask, dict[str, Any]]:
-        """Advance every row by one agent step (4 frames)."""
-        actions = np.asarray(actions)
-        if not self.action_space.contains(actions):
-            raise invalid_action(actions, self.action_space)
-        if self._last is None:
-            raise gym.error.ResetNeeded("call reset() before step()")
-        if self.autoreset_mode is AutoresetMode.DISABLED and self._pending.any():
-            raise ValueError(
-                f"rows {np.flatnonzero(self._pending).tolist()} have ended: with autoreset disabled call "
-                "reset(options={'reset_mask': mask}) before the next step"
-            )
-        idle = actions >= self._game_actions
-        observation, reward, terminated, truncated, raw = self._env.step(np.where(idle, 0, actions))
-        done = terminated | truncated
-        restarted = self._pending
-        noise = idle & ~restarted if self._frames is not None else np.zeros_like(idle)
-        if self._frames is not None:
-            self._frames.advance(noise, restarted)
-        finals = raw.pop("final_obs", None)
-        info = self._info(raw, noise)
-        if self.autoreset_mode is AutoresetMode.SAME_STEP:
-            if done.any():
-                info = self._move_finals(info, finals, done, noise)
+    def _reset_rows(self, rows: Mask) -> None:
+        self._noise[rows], self._held[rows] = False, 0
+        for row in np.flatnonzero(rows).tolist():
+            emulator = self._emulators[row]
+            emulator.reset_game()
+            noops = int(self.rngs[row].integers(0, self._noop_max + 1)) if self._noop_max else 0
+            for _ in range(noops):
+                emulator.act(0)
+                if emulator.game_over():
+                    emulator.reset_game()
+            self._stacks[row] = 0
+            self._stacks[row, -1] = self._shrink(emulator.getScreenGrayscale())
+            self._read_memory(row)
+
+    def _step_rows(self, actions: Array, active: Mask | None) -> Outcome:
+        rows = np.arange(self.num_envs) if active is None else np.flatnonzero(active)
+        reward = np.zeros(self.num_envs)
+        terminated, truncated = np.zeros((2, self.num_envs), dtype=np.bool_)
+        stacks = self._stacks
+        idle = actions >= len(self._game_actions)
+
+        def advance(row: int) -> None:
+            reward[row], frame = self._repeat(row, 0 if idle[row] else self._game_actions[actions[row]])
+            stacks[row, :-1] = stacks[row, 1:]
+            stacks[row, -1] = self._shrink(frame)
+            terminated[row] = self._emulators[row].game_over(with_truncation=False)
+            truncated[row] = self._emulators[row].game_truncated()
+            self._read_memory(row)
+
+        if self._pool is None:
+            for row in rows.tolist():
+                advance(row)
         else:
-            self._pending = done
-        if self._frames is not None:
-            self._frames.paint(observation)
-        self._last = observation
-        return observation, reward.astype(np.float64), terminated, truncated, info
+            list(self._pool.map(advance, rows.tolist()))  # the ALE runs without Python's lock
+        self._noise[rows] = idle[rows] if self._source is not None else False
+        noisy = rows[self._noise[rows]]
+        if self._source is not None and len(noisy):
+            stacks[noisy, -1] = self._source.draw(self.noise_rng, noisy)
+        return reward, terminated, truncated, bool((terminated | truncated).any())
 
-    def _move_finals(self, info: dict[str, Any], finals: Array, done: Mask, noise: Mask) -> dict[str, Any]:
-        """The last observations of restarted rows in Gymnasium's form (ale-py gives one array for all rows)."""
-        if self._frames is not None:
-            self._frames.paint(finals, done)
-            self._frames.clear(done)
-        final_obs = np.full(self.num_envs, None, dtype=object)
-        for row in np.flatnonzero(done):
-            final_obs[row] = finals[row]
-        final_info = {"cell": info["cell"], "_cell": done, "noise": noise, "_noise": done}
-        return {
-            **info,
-            "noise": noise & ~done,
-            "final_obs": final_obs,
-            "_final_obs": done,
-            "final_info": final_info,
-            "_final_info": done,
-        }
+    def _repeat(self, row: int, action: int) -> tuple[float, NDArray[np.uint8]]:
+        """Hold an action for 4 frames; the reward, and the brighter pixels of the last two frames."""
+        emulator, reward = self._emulators[row], 0.0
+        screens = np.zeros((2, *_SCREEN), dtype=np.uint8)
+        for frame in range(SKIP):
+            if not self._sticky or self.rngs[row].random() >= self._sticky:
+                self._held[row] = action
+            reward += emulator.act(int(self._held[row]))
+            if frame >= SKIP - 2 or emulator.game_over():
+                emulator.getScreenGrayscale(screens[frame % 2])
+            if emulator.game_over():
+                break
+        return reward, np.maximum(screens[0], screens[1])
 
-    def _info(self, raw: dict[str, Any], noise: Mask) -> dict[str, Any]:
-        return {"lives": raw["lives"], "cell": np.full(self.num_envs, -1), "noise": noise}
+    def _shrink(self, screen: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        areas: NDArray[np.float32] = self._down @ screen.astype(np.float32) @ self._across
+        shrunk: NDArray[np.uint8] = np.rint(areas / self._area).astype(np.uint8)
+        return shrunk
+
+    def _read_memory(self, row: int) -> None:
+        emulator = self._emulators[row]
+        self._lives[row] = emulator.lives()
+        if self.num_cells:
+            room, x, y = emulator.getRAM()[[_RAM_ROOM, _RAM_X, _RAM_Y]].tolist()
+            self._cells[row] = cell_of(x, y, min(room, ROOMS - 1))
+
+    def _views(self, rows: Array | slice) -> Array:
+        return self._stacks[rows]
+
+    def _info(self) -> dict[str, Array]:
+        info = {"cell": self._cells.copy(), "noise": self._noise.copy(), "lives": self._lives.copy()}
+        return {**info, "room": rooms_of(self._cells)} if self.num_cells else info
+
+    def _state(self) -> dict[str, Array]:
+        arrays = {"stacks": self._stacks, "cells": self._cells, "lives": self._lives, "held": self._held}
+        return {**arrays, "noise": self._noise}
+
+    def _limits(self) -> dict[str, tuple[Any, Any]]:
+        return {"held": (0, 17), "cells": (-1, NUM_CELLS - 1)}
 
     def get_state(self) -> State:
-        """Not possible: ale-py's vector environment gives no access to the emulators."""
-        raise NotImplementedError('ale-py\'s vector environment cannot be saved: use backend="ram"')
+        """Everything the future depends on, the emulators' own serialised states included."""
+        saved = [emulator.cloneState(include_rng=True).serialize() for emulator in self._emulators]
+        sizes = np.array([len(data) for data in saved])
+        emulators = np.zeros((self.num_envs, sizes.max()), dtype=np.uint8)
+        for row, data in enumerate(saved):
+            emulators[row, : len(data)] = np.frombuffer(data, dtype=np.uint8)
+        return {**super().get_state(), "emulators": emulators, "emulator_sizes": sizes}
 
-    def render(self) -> tuple[NDArray[np.uint8], ...]:
-        """The newest frame of each row."""
-        if self._last is None:
-            raise gym.error.ResetNeeded("call reset() before render()")
-        return tuple(np.repeat(stack[-1][..., None], 3, axis=-1) for stack in self._last)
+    def set_state(self, state: State) -> None:
+        """Put back what `get_state` gave."""
+        rest = dict(state)
+        if "emulators" not in rest or "emulator_sizes" not in rest:
+            raise ValueError(f"expected a state with emulators and emulator_sizes, got {sorted(rest)}")
+        emulators, sizes = np.asarray(rest.pop("emulators")), np.asarray(rest.pop("emulator_sizes"))
+        super().set_state(rest)
+        for emulator, row, size in zip(self._emulators, emulators, sizes, strict=True):
+            emulator.restoreState(self._ale.ALEState(row[:size].astype(np.uint8).tobytes()))
+
+    def _render_row(self, row: int) -> Array:
+        return np.repeat(self._stacks[row, -1][..., None], 3, axis=-1)
 
     def close_extras(self, **kwargs: Any) -> None:
-        self._env.close()
+        if self._pool is not None:
+            self._pool.shutdown()
 
 
-def make_atari_vector(
-    num_envs: int = 1,
-    game: str = "space_invaders",
-    noise: bool = False,
-    backend: Backend = "auto",
-    **settings: Any,
-) -> VectorEnv[Array, Array, Array]:
-    """What `gymnasium.make_vec("lpm/Atari-v0", game=...)` gives: `backend="auto"` is "ram" for Montezuma only."""
-    if backend not in ("auto", "native", "ram"):
-        raise ValueError(f'backend must be "auto", "native" or "ram", got {backend!r}')
-    _check_noise(noise)
-    if backend == "ram" or (backend == "auto" and rom_name(game) == MONTEZUMA):
-        return make_ram_vector(num_envs, game, noise, **settings)
-    return AtariNativeVector(num_envs, game, noise, **settings)
-
-
-def make_ram_vector(
-    num_envs: int = 1,
-    game: str = "space_invaders",
-    noise: bool = False,
-    images: Images | None = None,
-    fit: Literal["tile", "stretch"] = "tile",
-    size: int = SIZE,
-    **settings: Any,
-) -> AtariRamVector:
-    """`backend="ram"`; the other settings are those of `AtariRamVector`."""
-    _check_noise(noise)
-    return AtariRamVector(num_envs, game, noise_screen(images, fit, size) if noise else None, size=size, **settings)
+def _check_settings(
+    noise: Any, num_envs: int, idle_actions: int, max_frames: int | None, noop_max: int, size: int
+) -> None:
+    """Refuse settings that cannot be meant."""
+    if noise not in (False, True):
+        raise ValueError(f"noise must be False or True, got {noise!r}")
+    if size > min(_SCREEN):
+        raise ValueError(f"size must be at most {min(_SCREEN)}, the console's own width, got {size}")
+    for name, value, least in (
+        ("size", size, 1),
+        ("num_envs", num_envs, 1),
+        (f"idle_actions (noise={noise})", idle_actions, 1 if noise else 0),
+        ("max_episode_frames", 1 if max_frames is None else max_frames, 1),
+        ("noop_max", noop_max, 0),
+    ):
+        if value < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
 class Atari(SingleEnv):
-    """One game; `gymnasium.make("lpm/Atari-v0", game=...)` gives this. The options are those of `make_ram_vector`."""
+    """One game; `gymnasium.make("lpm/Atari-v0", game=...)` gives this. The options are those of `AtariVector`."""
 
-    vector = staticmethod(make_ram_vector)
-
-
-def _check_noise(noise: Any) -> None:
-    if noise not in (False, True):
-        raise ValueError(f"noise must be False or True, got {noise!r}")
-
-
-def noise_screen(images: Images | None, fit: str, size: int = SIZE) -> ImageSource:
-    """CIFAR-10 (or the given images) as gray frames, laid on the console's 210x160 screen first if tiled."""
-    chosen, name = cifar10_images() if images is None else (images, "images given")
-    return ImageSource(chosen, (size, size), fit, tiled_size=(210, 160), name=name)
+    vector = AtariVector

@@ -13,13 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import lpm.envs  # noqa: F401  (registers the ids)
-from lpm.envs.drawing import enlarge, frame, strip
 from lpm.envs.rooms import FAMILIES, WATCH
-from lpm.storage.files import png_bytes, write_atomic
+from lpm.storage.files import replacing
 from lpm.utils.versions import pip_install
 
-_MAZE = "lpm/NMaze-v0"
-_WIDEST = 1600
+_WIDEST, _GAP, _BORDER = 1600, 4, 3
 _NOISE_BORDER, _PLAIN_BORDER = (210, 40, 40), (200, 200, 200)
 
 
@@ -37,17 +35,15 @@ class EnvEntry:
     """One line for people."""
     demo: tuple[tuple[Any, ...], ...]
     """The actions behind its strip of pictures: a picture is taken after each group of them."""
-    modules: tuple[str, ...] = ()
-    """Packages it needs beyond the core ones."""
+    module: str = ""
+    """What it needs beyond the core packages."""
     extra: str = ""
-    """The extra of the distribution that brings them."""
+    """The extra of the distribution that brings it."""
 
     @property
     def missing(self) -> str:
         """What to install before it can run; empty if nothing."""
-        if all(find_spec(module) is not None for module in self.modules):
-            return ""
-        return pip_install(self.extra)
+        return pip_install(self.extra) if self.module and find_spec(self.module) is None else ""
 
     def make(self, **more: Any) -> gym.Env[Any, Any]:
         """One environment."""
@@ -56,14 +52,7 @@ class EnvEntry:
 
 def list_envs() -> tuple[EnvEntry, ...]:
     """Every environment in every condition."""
-    lava = EnvEntry("lava_crossing", "lpm/LavaCrossing-v0", {}, "MiniGrid LavaCrossing S9N1, 7x7 view, no noise",
-                    ((2,), (2,), (1,), (2,)))  # fmt: skip
-    tv = "MiniGrid MultiRoom N7-S4 with a ball whose colour `drop` draws anew (RIDE's noisy TV)"
-    minigrid = EnvEntry("multiroom_tv", "lpm/MultiRoomNoisyTV-N7-S4-v0", {}, tv, ((1,), (4,), (4,), (2,)),
-                        ("minigrid",), "minigrid")  # fmt: skip
-    sea = "bsuite's DeepSea, 10x10: one of 2^10 sequences of actions is rewarded, no noise"
-    deep_sea = EnvEntry("deep_sea", "lpm/DeepSea-v0", {}, sea, ((0,), (1,), (0, 1), (0, 1)))
-    return (*_mountain_cars(), *_mazes(), *_games(), lava, minigrid, deep_sea, *_rooms())
+    return (*_mountain_cars(), *_mazes(), *_games(), *_grids(), *_rooms())
 
 
 def find_env(name: str) -> EnvEntry:
@@ -74,15 +63,16 @@ def find_env(name: str) -> EnvEntry:
     raise ValueError(f"expected one of {', '.join(entry.name for entry in list_envs())}; got {name!r}")
 
 
-def render_strips(folder: str | Path, names: Iterable[str] | None = None) -> list[Path]:
+def render_strips(folder: str | Path, names: Iterable[str]) -> list[Path]:
     """Write a PNG strip of each environment that can run here; a red border marks steps that show noise."""
-    entries = list_envs() if names is None else [find_env(name) for name in names]
+    from PIL import Image
+
     paths = []
-    for entry in entries:
+    for entry in map(find_env, names):
         if not entry.missing:
-            path = Path(folder) / f"env_{entry.name}.png"
-            write_atomic(path, png_bytes(render_strip(entry)))
-            paths.append(path)
+            paths.append(Path(folder) / f"env_{entry.name}.png")
+            with replacing(paths[-1]) as stream:
+                Image.fromarray(render_strip(entry)).save(stream, "PNG")
     return paths
 
 
@@ -99,13 +89,19 @@ def render_strip(entry: EnvEntry, seed: int = 0) -> NDArray[np.uint8]:
     rows = -(-len(pictures) * pictures[0].shape[1] // _WIDEST)
     columns = -(-len(pictures) // rows)
     pictures += [np.full_like(pictures[0], 255)] * (rows * columns - len(pictures))
-    return np.concatenate([strip(pictures[i : i + columns]) for i in range(0, len(pictures), columns)])
+    lines = [np.concatenate(pictures[i : i + columns], axis=1) for i in range(0, len(pictures), columns)]
+    return np.concatenate(lines)[:, :-_GAP]
 
 
 def _bordered(picture: Any, noise: bool) -> NDArray[np.uint8]:
+    """Enlarged if it is small, in a frame, with white to the right of it."""
     small = np.asarray(picture, dtype=np.uint8)
     factor = max(1, round(160 / small.shape[0]))
-    return frame(enlarge(small, factor), 3, _NOISE_BORDER if noise else _PLAIN_BORDER)
+    height, width = (factor * size + 2 * _BORDER for size in small.shape[:2])
+    framed = np.full((height, width + _GAP, 3), 255, dtype=np.uint8)
+    framed[:, :width] = _NOISE_BORDER if noise else _PLAIN_BORDER
+    framed[_BORDER:-_BORDER, _BORDER : width - _BORDER] = small.repeat(factor, axis=0).repeat(factor, axis=1)
+    return framed
 
 
 def _mountain_cars() -> list[EnvEntry]:
@@ -126,22 +122,18 @@ def _mazes() -> list[EnvEntry]:
     left, ahead, idle = (0,), (2,), (4,)
     walk, watch = (ahead * 22, left * 18, ahead * 6, left * 8, idle), (ahead, idle, idle, ahead)
     release = {"noise": "none", "sticky": 0.25, "width": 80, "height": 60}
-    around = "lpm/NoisyMaze-v0"
-    conditions: list[tuple[str, str, dict[str, Any], str, tuple[tuple[int, ...], ...]]] = [
-        ("maze", _MAZE, {"noise": "none"}, "Three-room maze, 160x120 RGB, no noise", walk),
-        ("maze_state_noise", _MAZE, {"noise": "state"}, "the same with a wall that shows random pixels", walk),
-        ("maze_action_noise", _MAZE, {"noise": "action"}, "the same with an idle action that shows CIFAR-10", watch),
-        ("maze_sticky", _MAZE, release, "the maze as the release runs it: 80x60, sticky actions 0.25, no noise", walk),
-        (
-            "maze_part_noise",
-            around,
-            {"noise": "part"},
-            "the maze with a third of the picture random pixels, always",
-            walk,
-        ),
-        ("maze_small_noise", around, {"noise": "small"}, "the maze with a little noise on every pixel, always", walk),
+    conditions: dict[str, tuple[str, dict[str, Any], str]] = {
+        "maze": ("NMaze", {"noise": "none"}, "Three-room maze, 160x120 RGB, no noise"),
+        "maze_state_noise": ("NMaze", {"noise": "state"}, "the same with a wall that shows random pixels"),
+        "maze_action_noise": ("NMaze", {"noise": "action"}, "the same with an idle action that shows CIFAR-10"),
+        "maze_sticky": ("NMaze", release, "the maze as the release runs it: 80x60, sticky actions 0.25, no noise"),
+        "maze_part_noise": ("NoisyMaze", {"noise": "part"}, "the maze with a third of the picture random pixels"),
+        "maze_small_noise": ("NoisyMaze", {"noise": "small"}, "the maze with a little noise on every pixel"),
+    }
+    return [
+        EnvEntry(name, f"lpm/{env}-v0", settings, what, watch if "action" in name else walk, "numba", "maze")
+        for name, (env, settings, what) in conditions.items()
     ]
-    return [EnvEntry(*condition, ("numba",), "maze") for condition in conditions]
 
 
 def _games() -> list[EnvEntry]:
@@ -158,8 +150,20 @@ def _games() -> list[EnvEntry]:
             right, idle = (3,), (num_actions,)
             demo = (right * 12, right * 12, idle, idle, right, right * 12)
             name, settings = f"{game}_noise" if noise else game, {"game": game, "noise": noise}
-            entries.append(EnvEntry(name, "lpm/Atari-v0", settings, f"{title}, {what}", demo, ("ale_py",), "atari"))
+            entries.append(EnvEntry(name, "lpm/Atari-v0", settings, f"{title}, {what}", demo, "ale_py", "atari"))
     return entries
+
+
+def _grids() -> list[EnvEntry]:
+    lava = "MiniGrid LavaCrossing S9N1, 7x7 view, no noise"
+    sea = "bsuite's DeepSea, 10x10: one of 2^10 sequences of actions is rewarded, no noise"
+    tv = "MiniGrid MultiRoom N7-S4 with a ball whose colour `drop` draws anew (RIDE's noisy TV)"
+    walk, drop, fall = ((2,), (2,), (1,), (2,)), ((1,), (4,), (4,), (2,)), ((0,), (0,), (0, 1), (0, 1))
+    return [
+        EnvEntry("lava_crossing", "lpm/LavaCrossing-v0", {}, lava, walk),
+        EnvEntry("multiroom_tv", "lpm/MultiRoomNoisyTV-N7-S4-v0", {}, tv, drop, "minigrid", "minigrid"),
+        EnvEntry("deep_sea", "lpm/DeepSea-v0", {}, sea, fall),
+    ]
 
 
 def _rooms() -> list[EnvEntry]:

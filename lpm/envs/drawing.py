@@ -43,27 +43,3 @@ def triangle(picture: Picture, corners: NDArray[np.float64], colour: Colour) -> 
         sides.append((bx - ax) * (ys - ay) - (by - ay) * (xs - ax))
     inside = np.all([side >= 0 for side in sides], axis=0) | np.all([side <= 0 for side in sides], axis=0)
     picture[inside] = colour
-
-
-def enlarge(picture: Picture, factor: int) -> Picture:
-    """Repeat each pixel, so that a small picture can be looked at."""
-    return picture.repeat(factor, axis=0).repeat(factor, axis=1)
-
-
-def strip(pictures: list[Picture], gap: int = 4, colour: Colour = (255, 255, 255)) -> Picture:
-    """Pictures side by side."""
-    height = max(picture.shape[0] for picture in pictures)
-    width = sum(picture.shape[1] + gap for picture in pictures) - gap
-    whole = blank(height, width, colour)
-    left = 0
-    for picture in pictures:
-        whole[: picture.shape[0], left : left + picture.shape[1]] = picture
-        left += picture.shape[1] + gap
-    return whole
-
-
-def frame(picture: Picture, width: int, colour: Colour) -> Picture:
-    """The picture with a border of one colour around it."""
-    whole = blank(picture.shape[0] + 2 * width, picture.shape[1] + 2 * width, colour)
-    whole[width:-width, width:-width] = picture
-    return whole

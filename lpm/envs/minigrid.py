@@ -245,7 +245,7 @@ class MiniGridVector(BatchedEnv):
             "screen": (0, len(_CODES) - 1),
         }
 
-    def set_state(self, state: State, rows: Mask | None = None) -> None:
+    def set_state(self, state: State) -> None:
         """Put back what `get_state` gave: episodes are played again from their start, which needs no copy of a grid."""
         saved = np.asarray(state.get("actions", self._actions))
         if saved.ndim == 2 and saved.shape[1] != self._actions.shape[1]:
@@ -254,12 +254,10 @@ class MiniGridVector(BatchedEnv):
             state = {**state, "actions": np.pad(saved, ((0, 0), (0, longest - saved.shape[1])))}
         if "start" in state:
             check_generators(np.asarray(state["start"]), self.num_envs)
-        super().set_state(state, rows)
-        selection = np.ones(self.num_envs, dtype=np.bool_) if rows is None else rows
+        super().set_state(state)
         after = generators_to_array(self.rngs)
-        generators_from_array(self.rngs, self._start, selection)
-        for row in np.flatnonzero(selection).tolist():
-            env = self.envs[row]
+        self.rngs = generators_from_array(self._start)
+        for row, env in enumerate(self.envs):
             env._np_random, env._np_random_seed = self.rngs[row], -1
             env.reset()
             for action in self._actions[row, : self._count[row]].tolist():

@@ -236,18 +236,13 @@ class NoisyVectorEnv(VectorWrapper):
         self.single_action_space = self._noise.action_space
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.images_source = self._noise.screen.images_source
-        if config.frozen and config.has_idle_actions and not hasattr(env, "set_state"):
-            raise ValueError(
-                f"frozen=True needs a vector environment with get_state and set_state, got {env}: wrap the single "
-                "environments in NoisyEnv before they are batched, or use frozen=False"
-            )
+        if config.frozen:
+            raise ValueError("frozen=True: expected single environments, each in NoisyEnv before they are batched")
         self.num_cells = int(getattr(env, "num_cells", 0))
         self._mode = AutoresetMode(env.metadata["autoreset_mode"])
         self._ids = np.arange(self.num_envs)
         self._pending = np.zeros(self.num_envs, dtype=np.bool_)
-        self._true: Array | None = None
         self._seen: Array | None = None
-        self._info: dict[str, Any] = {}
 
     def reset(
         self,
@@ -264,11 +259,11 @@ class NoisyVectorEnv(VectorWrapper):
         self._pending[rows] = False
         if rows.all() or self._seen is None:
             return self._show(observation, info, np.zeros_like(rows))
-        return self._show_some(observation, info, rows)
+        return self._show_restarted(observation, info, rows)
 
     def step(self, actions: Any) -> tuple[Array, Rewards, Mask, Mask, dict[str, Any]]:
-        """Advance by one step; idle rows advance by noop, or not at all if the config says frozen."""
-        if self._true is None:
+        """Advance by one step; idle rows advance by noop."""
+        if self._seen is None:
             raise gym.error.ResetNeeded("call reset() before step()")
         idle = np.zeros(self.num_envs, dtype=np.bool_)
         if self._noise.idle is not None:
@@ -278,14 +273,7 @@ class NoisyVectorEnv(VectorWrapper):
             actions, idle = self._noise.idle.split(actions)
             idle = idle & ~self._pending
             idle = self._noise.responding(idle, self._ids) if self.config.trigger == "action" else idle
-        frozen = idle if self.config.frozen else np.zeros_like(idle)
-        before = self.env.get_state() if frozen.any() else None  # type: ignore[attr-defined]
         observation, reward, terminated, truncated, info = self.env.step(actions)
-        if before is not None:
-            self.env.set_state(before, rows=frozen)  # type: ignore[attr-defined]
-            observation[frozen] = self._true[frozen]
-            reward[frozen], terminated[frozen], truncated[frozen] = 0.0, False, False
-            info = _undo_info(info, self._info, frozen)
         done = terminated | truncated
         if self._mode is AutoresetMode.SAME_STEP and done.any():
             info = self._show_finals(info, idle, done)
@@ -295,8 +283,7 @@ class NoisyVectorEnv(VectorWrapper):
         return observation, reward, terminated, truncated, info
 
     def _show(self, observation: Array, info: dict[str, Any], idle: Mask) -> tuple[Array, dict[str, Any]]:
-        """Keep the true observations and return those the agent sees."""
-        self._true, self._info = observation, info
+        """The observations the agent sees."""
         noisy = self._noise.noisy(observation, info, idle, self._ids)
         if noisy.any():
             observation = observation.copy()
@@ -304,12 +291,11 @@ class NoisyVectorEnv(VectorWrapper):
         self._seen = observation
         return observation, {**info, "noise": noisy | info.get("noise", False)}
 
-    def _show_some(self, observation: Array, info: dict[str, Any], rows: Mask) -> tuple[Array, dict[str, Any]]:
+    def _show_restarted(self, observation: Array, info: dict[str, Any], rows: Mask) -> tuple[Array, dict[str, Any]]:
         """The observations after a reset of some rows; the others keep what they showed and draw nothing."""
-        self._true, self._info = observation, info
         ids = np.flatnonzero(rows)
         restarted = observation[ids]
-        shown = {key: value[ids] for key, value in info.items() if _per_row(key, value)}
+        shown = {key: value[ids] for key, value in info.items() if isinstance(value, np.ndarray)}
         noisy = self._noise.noisy(restarted, shown, np.zeros(len(ids), dtype=np.bool_), ids)
         self._noise.show(restarted, noisy, ids)
         self._seen = np.array(self._seen)
@@ -326,7 +312,7 @@ class NoisyVectorEnv(VectorWrapper):
         shown = {key: value[ids] for key, value in final_info.items() if isinstance(value, np.ndarray)}
         noisy = self._noise.noisy(finals, shown, idle[ids], ids)
         self._noise.show(finals, noisy, ids)
-        final_obs = np.full(self.num_envs, None, dtype=object)
+        final_obs = info["final_obs"].copy()
         for row, final in zip(ids, finals, strict=True):
             final_obs[row] = final
         noise = np.zeros(self.num_envs, dtype=np.bool_)
@@ -335,9 +321,7 @@ class NoisyVectorEnv(VectorWrapper):
         return {**info, "final_obs": final_obs, "final_info": final_info, "_final_info": done}
 
     def _seed_rows(self, rows: Mask, seed: int | Sequence[int | None] | None) -> None:
-        if seed is None and self._true is not None:
-            return
-        if seed is None:
+        if seed is None and self._seen is None:
             seed = int(np.random.SeedSequence().generate_state(1)[0])
         seeds = row_seeds(seed, self.num_envs)
         for row in np.flatnonzero(rows).tolist():
@@ -347,60 +331,26 @@ class NoisyVectorEnv(VectorWrapper):
 
     def get_state(self) -> State:
         """The environment's own state with the noise's beside it (the environment must offer `get_state`)."""
-        if self._true is None or self._seen is None:
+        if self._seen is None:
             raise gym.error.ResetNeeded("call reset() before get_state()")
         state = {f"env.{key}": value for key, value in self.env.get_state().items()}  # type: ignore[attr-defined]
-        state.update({f"info.{key}": value.copy() for key, value in self._info.items() if _per_row(key, value)})
-        return {
-            **state,
-            "noise_rng": self._noise.rng.state.copy(),
-            "pending": self._pending.copy(),
-            "true": self._true.copy(),
-            "seen": self._seen.copy(),
-        }
+        own = {"noise_rng": self._noise.rng.state, "pending": self._pending, "seen": self._seen}
+        return {**state, **{key: value.copy() for key, value in own.items()}}
 
-    def set_state(self, state: State, rows: Mask | None = None) -> None:
-        """Put back what `get_state` gave; with `rows`, only there."""
-        info = _beneath(state, "info.")
-        self._check_state(state, info)
-        self.env.set_state(_beneath(state, "env."), rows)  # type: ignore[attr-defined]
-        dtype = self.single_observation_space.dtype
-        true, seen = (np.array(state[name], dtype=dtype) for name in ("true", "seen"))
-        selection = np.ones(self.num_envs, dtype=np.bool_) if rows is None else rows
-        if rows is not None and self._true is not None and self._seen is not None:
-            true[~rows], seen[~rows] = self._true[~rows], self._seen[~rows]
-            info = _undo_info(self._info, info, rows)
-        self._true, self._seen, self._info = true, seen, info
-        self._noise.rng.state[selection] = np.asarray(state["noise_rng"])[selection]
-        self._pending[selection] = np.asarray(state["pending"])[selection]
+    def set_state(self, state: State) -> None:
+        """Put back what `get_state` gave."""
+        self._check_state(state)
+        self.env.set_state(_beneath(state, "env."))  # type: ignore[attr-defined]
+        self._seen = np.array(state["seen"], dtype=self.single_observation_space.dtype)
+        self._noise.rng.state[...] = state["noise_rng"]
+        self._pending[...] = state["pending"]
 
-    def _check_state(self, state: State, info: dict[str, Any]) -> None:
+    def _check_state(self, state: State) -> None:
         """Refuse arrays of other shapes before anything is changed."""
-        shapes: dict[str, Any] = dict.fromkeys(("true", "seen"), self.observation_space.shape)
-        shapes |= {"noise_rng": self._noise.rng.state.shape, "pending": self._pending.shape}
-        for name, shape in shapes.items():
+        shapes: dict[str, Any] = {"seen": self.observation_space.shape, "pending": self._pending.shape}
+        for name, shape in {**shapes, "noise_rng": self._noise.rng.state.shape}.items():
             if name not in state or np.shape(state[name]) != shape:
                 raise ValueError(f"state[{name!r}]: expected shape {shape}, got {np.shape(state.get(name, ()))}")
-        for key, value in info.items():  # what there is differs from step to step
-            if np.shape(value)[:1] != (self.num_envs,):
-                raise ValueError(f"state['info.{key}']: expected a row for each of {self.num_envs} environments")
-
-
-def _per_row(key: str, value: Any) -> bool:
-    """Whether an entry of a vector environment's info has one plain number or array per row."""
-    return isinstance(value, np.ndarray) and value.dtype != object and not key.startswith("_final")
-
-
-def _undo_info(info: dict[str, Any], before: dict[str, Any], rows: Mask) -> dict[str, Any]:
-    """The info with these rows as they were before, and none of them ending an episode."""
-    undone = dict(info)
-    for key, value in info.items():
-        if key in ("_final_obs", "_final_info"):
-            undone[key] = value & ~rows
-        elif _per_row(key, value) and key in before:
-            undone[key] = value.copy()
-            undone[key][rows] = np.asarray(before[key])[rows]
-    return undone
 
 
 def _beneath(state: State, prefix: str) -> State:

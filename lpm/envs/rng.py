@@ -83,16 +83,16 @@ def check_generators(array: NDArray[Any], count: int) -> None:
         raise ValueError("expected generator states with a half word of 32 bits, got others")
 
 
-def generators_from_array(
-    generators: Sequence[np.random.Generator], array: NDArray[np.uint64], rows: NDArray[np.bool_]
-) -> None:
-    """Set the chosen generators to the states that `generators_to_array` gave."""
-    check_generators(array, len(generators))
-    for row in np.flatnonzero(rows).tolist():
-        high, low, inc_high, inc_low, has_uint32, uinteger = (int(word) for word in array[row])
-        generators[row].bit_generator.state = {
+def generators_from_array(array: NDArray[np.uint64]) -> list[np.random.Generator]:
+    """Generators in the states that `generators_to_array` gave."""
+    check_generators(array, len(array))
+    generators = [np.random.default_rng(0) for _ in array]
+    for generator, words in zip(generators, array.tolist(), strict=True):
+        high, low, inc_high, inc_low, has_uint32, uinteger = words
+        generator.bit_generator.state = {
             "bit_generator": "PCG64",
             "state": {"state": high << 64 | low, "inc": inc_high << 64 | inc_low},
             "has_uint32": has_uint32,
             "uinteger": uinteger,
         }
+    return generators

@@ -12,7 +12,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict, Graph, Sequence, Space, Text, flatdim
 
-from lpm.envs.atari import AtariNativeVector
+from lpm.envs.atari import AtariVector
 from lpm.envs.minigrid import MiniGridVector, View, grid_class
 from lpm.utils.versions import pip_install
 
@@ -161,11 +161,11 @@ def _is_game(spec: EnvSpec, wrap: Wrap) -> bool:
     return wrap == "auto" and spec.id.startswith("ALE/") and spec.kwargs.get("obs_type") != "ram"
 
 
-def _make_game(spec: EnvSpec, num_envs: int, arguments: dict[str, Any]) -> AtariNativeVector:
+def _make_game(spec: EnvSpec, num_envs: int, arguments: dict[str, Any]) -> AtariVector:
     sticky = spec.kwargs.get("repeat_action_probability", 0.0)
     idle = 2 if arguments.get("noise") else 0
     settings = {"repeat_action_probability": sticky, "idle_actions": idle, **arguments}
     try:
-        return AtariNativeVector(num_envs, spec.kwargs["game"], **settings)
+        return AtariVector(num_envs, spec.kwargs["game"], **settings)
     except TypeError as error:
         raise ValueError(f"{spec.id}: {error}; with --wrap none the settings are those of ale-py") from error

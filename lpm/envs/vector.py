@@ -153,18 +153,11 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
         final_obs = np.full(self.num_envs, None, dtype=object)
         for row in np.flatnonzero(done):
             final_obs[row] = observation[row].copy()
-        final_info: dict[str, Any] = {}
-        for key, value in info.items():
-            final_info[key], final_info[f"_{key}"] = value, done.copy()
+        final_info = {**info, **{f"_{key}": done for key in info}}
         self._reset_rows(done)
         self._observe(done, observation)
-        return {
-            **self._info(),
-            "final_obs": final_obs,
-            "_final_obs": done,
-            "final_info": final_info,
-            "_final_info": done.copy(),
-        }
+        finals = {"final_obs": final_obs, "_final_obs": done, "final_info": final_info, "_final_info": done}
+        return {**self._info(), **finals}
 
     def get_state(self) -> State:
         """Everything the future depends on, as a flat dict of copied arrays."""
@@ -176,22 +169,15 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
         state["pending"] = self._pending.copy()
         return state
 
-    def set_state(self, state: State, rows: Mask | None = None) -> None:
-        """Put back what `get_state` gave; with `rows`, only there (shared arrays stay as they are)."""
+    def set_state(self, state: State) -> None:
+        """Put back what `get_state` gave."""
         live = self._state()
         self._check_state(state, live)
-        everything = np.ones(self.num_envs, dtype=np.bool_)
-        selection = everything if rows is None else checked_mask(rows, self.num_envs)
         for name, array in live.items():
-            if rows is None:
-                array[...] = state[name]
-            elif name not in self._shared_state():
-                array[selection] = np.asarray(state[name])[selection]
-        if not self.rngs:
-            self.rngs = [np.random.default_rng(0) for _ in range(self.num_envs)]
-        generators_from_array(self.rngs, np.asarray(state["rngs"]), selection)
-        self.noise_rng.state[selection] = np.asarray(state["noise_rng"])[selection]
-        self._pending[selection] = np.asarray(state["pending"])[selection]
+            array[...] = state[name]
+        self.rngs = generators_from_array(np.asarray(state["rngs"]))
+        self.noise_rng.state[...] = state["noise_rng"]
+        self._pending[...] = state["pending"]
         self._any_pending = bool(self._pending.any())
 
     def _check_state(self, state: State, live: dict[str, Array]) -> None:

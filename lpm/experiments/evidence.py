@@ -82,14 +82,6 @@ class Heatmap:
 
 
 @dataclass(frozen=True)
-class Frame:
-    """A picture of the environment."""
-
-    caption: str
-    png: bytes
-
-
-@dataclass(frozen=True)
 class Claim:
     """A comparison that the paper states: `better` scores higher than `worse` (lower, where less is better)."""
 
@@ -135,7 +127,6 @@ class Evidence:
     scores: tuple[Score, ...] = ()
     curves: tuple[Curve, ...] = ()
     heatmaps: tuple[Heatmap, ...] = ()
-    frames: tuple[Frame, ...] = ()
     claims: tuple[Claim, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What all runs have in common: agent, budget, mixing."""

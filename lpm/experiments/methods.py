@@ -18,11 +18,10 @@ BASELINES: dict[str, Method] = {
 """References: no bonus, random actions, and a count of the environment's own cells, which no bonus sees."""
 
 
-def parse_method(text: str, known: Mapping[str, Method] = BASELINES, **more: Any) -> Method:
+def parse_method(text: str, known: Mapping[str, Method] = BASELINES) -> Method:
     """A method as people write it: a known name, a registered bonus or another package's class, with fields if wanted.
 
-    `more` are fields beside those in the text. Nothing is imported here: a name that no bonus has is refused by whoever
-    builds it.
+    Nothing is imported here: a name that no bonus has is refused by whoever builds it.
 
     >>> parse_method("lpm:lr=1e-3").fields
     {'lr': 0.001}
@@ -30,7 +29,6 @@ def parse_method(text: str, known: Mapping[str, Method] = BASELINES, **more: Any
     'my_package.bonuses:Mine'
     """
     name, fields = _split(text)
-    fields = {**fields, **more}
     found = known.get(name) or BASELINES.get(name) or Method(name.rpartition(":")[2], name)
     if fields and found.policy != "learnt":
         raise ValueError(f"{text!r}: {name} has no bonus, and so no fields")
@@ -38,14 +36,14 @@ def parse_method(text: str, known: Mapping[str, Method] = BASELINES, **more: Any
     return replace(found, label=f"{found.label}, {words}", fields={**found.fields, **fields}) if words else found
 
 
-def method_name(text: str, **more: Any) -> str:
+def method_name(text: str) -> str:
     """The same method in one spelling, whatever spaces were typed.
 
-    >>> method_name("lgn: width = 64", reach=2)
-    'lgn:width=64,reach=2'
+    >>> method_name("lgn: width = 64")
+    'lgn:width=64'
     """
     name, fields = _split(text)
-    words = ",".join(f"{field}={value}".replace(" ", "") for field, value in {**fields, **more}.items())
+    words = ",".join(f"{field}={value}".replace(" ", "") for field, value in fields.items())
     return f"{name}:{words}" if words else name
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lpm.experiments.evidence import Curve, Evidence, Frame, Heatmap, PaperNumber, Score
+from lpm.experiments.evidence import Curve, Evidence, Heatmap, PaperNumber, Score
 from lpm.experiments.experiment import Experiment
 from lpm.sweeps import Result, Tick
 
@@ -103,8 +103,6 @@ class TrainingExperiment(Experiment):
     """(condition, metric, method) to the paper's number."""
     grid: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
     """Mean visits per cell as a picture: rows from the top, NaN where no agent can be."""
-    frames: Callable[[], tuple[Frame, ...]] | None = None
-    """Pictures of the environment."""
     derived: Callable[[Sequence[Score]], tuple[Score, ...]] | None = None
     """Scores computed from several conditions."""
     unreached: Mapping[str, float] = field(default_factory=dict)
@@ -181,7 +179,6 @@ class TrainingExperiment(Experiment):
             scores=tuple(scores),
             curves=tuple(c for key, found in cells.items() for c in self._curves(*key, found)),
             heatmaps=tuple(m for key, found in cells.items() for m in self._heatmap(*key, found)),
-            frames=self.frames() if self.frames is not None else (),
             settings=common,
         )
 

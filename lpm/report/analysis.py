@@ -1,4 +1,4 @@
-"""From evidence to what is said about it: a summary and a verdict per cell, a test per claim, bands, profiles.
+"""From evidence to what is said about it: a summary and a verdict per cell, a test per claim, bands.
 
 Everything here is numbers; the page and the exported tables show the same ones.
 """
@@ -29,7 +29,6 @@ WIDEST = 0.25
 """Half the width of the interval, as a share of the paper's number, above which agreement says too little."""
 POINTS = 120
 """A curve keeps at most this many points."""
-THRESHOLDS = np.linspace(0.0, 1.0, 51)
 
 
 @dataclass(frozen=True)
@@ -86,18 +85,6 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Overall:
-    """The main metric over all conditions, scaled to 0..1 in each."""
-
-    metric: str
-    conditions: tuple[str, ...]
-    iqm: Mapping[str, Estimate]
-    """Method to interquartile mean over all runs."""
-    profiles: Mapping[str, tuple[Floats, Floats, Floats]]
-    """Method to share of runs above each of `THRESHOLDS`, and its band."""
-
-
-@dataclass(frozen=True)
 class ScoreTable:
     """The scores of one metric, methods × conditions."""
 
@@ -132,7 +119,6 @@ class Analysis:
     cells: Mapping[Key, Cell]
     claims: tuple[ClaimResult, ...]
     bands: tuple[Band, ...]
-    overall: Overall | None
     warnings: tuple[str, ...]
 
     @property
@@ -252,14 +238,7 @@ def analyse(evidence: Evidence) -> Analysis:
             cells[key] = _cell(score, evidence)
         except ValueError as problem:
             warnings.append(f"{where}: left out: {problem}")
-    return Analysis(
-        evidence,
-        cells,
-        judge_claims(evidence, cells),
-        _bands(evidence, warnings),
-        _overall(evidence, cells),
-        tuple(warnings),
-    )
+    return Analysis(evidence, cells, judge_claims(evidence, cells), _bands(evidence, warnings), tuple(warnings))
 
 
 def generator(*key: str) -> np.random.Generator:
@@ -326,9 +305,8 @@ def judge_claims(evidence: Evidence, cells: Mapping[Key, Cell]) -> tuple[ClaimRe
         if verdict == "undecided" and evidence.scale != "smoke":
             needed, wanted = _needed(test.difference, a, b, len(testable))
             why = f"{why}; {wanted}"
-        improvement = statistics.probability_of_improvement(
-            [_signed(evidence, a)], [_signed(evidence, b)], generator(evidence.name, "improvement", claim.text)
-        )
+        rng = generator(evidence.name, "improvement", claim.text)
+        improvement = statistics.probability_of_improvement(_signed(evidence, a), _signed(evidence, b), rng)
         difference = -test.difference if claim.metric in evidence.lower_is_better else test.difference
         results.append(
             ClaimResult(claim, verdict, why, test, p[claim], improvement, difference, reverse[claim], needed, enough)
@@ -411,27 +389,3 @@ def _bands(evidence: Evidence, warnings: list[str]) -> tuple[Band, ...]:
             continue
         bands.append(Band(curve.condition, curve.metric, curve.method, len(curve.runs), steps, mean, low, high))
     return tuple(bands)
-
-
-def _overall(evidence: Evidence, cells: Mapping[Key, Cell]) -> Overall | None:
-    """IQM and profiles over the conditions that all methods of the main metric share; None if fewer than two."""
-    metric = next(iter(evidence.metrics), "")
-    methods = [m for m in evidence.methods if any((metric, c, m) in cells for c in evidence.conditions)]
-    conditions = [c for c in evidence.conditions if all((metric, c, m) in cells for m in methods)]
-    if len(methods) < 2 or len(conditions) < 2:
-        return None
-    strata: dict[str, list[Floats]] = {method: [] for method in methods}
-    for condition in conditions:
-        scores = {m: np.array(_signed(evidence, cells[metric, condition, m])) for m in methods}
-        low, high = (pick(pick(values) for values in scores.values()) for pick in (min, max))
-        if high == low:
-            return None
-        for method in methods:
-            strata[method].append((scores[method] - low) / (high - low))
-    draw = {method: generator(evidence.name, "overall", method) for method in methods}
-    return Overall(
-        metric,
-        tuple(conditions),
-        {m: statistics.estimate(strata[m], "iqm", draw[m]) for m in methods},
-        {m: statistics.performance_profile(strata[m], THRESHOLDS, draw[m]) for m in methods},
-    )

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from lpm.experiments.evidence import Frame, Heatmap
-from lpm.report.analysis import POINTS, THRESHOLDS, Analysis, Band, Cell, spread
+from lpm.experiments.evidence import Heatmap
+from lpm.report.analysis import POINTS, Analysis, Band, Cell, spread
 from lpm.report.families import RECOMMENDED, Look
 from lpm.report.ranking import Ranking, in_focus
 from lpm.report.seed_statistics import Floats, Interval
@@ -30,8 +30,6 @@ KINDS = {
 }
 """Verdict to the class of its colour."""
 _MAX_CELLS = 20_000
-FRAME_BYTES = 1_500_000
-"""Pictures of all experiments beyond this are left out, and the page says so."""
 
 
 @dataclass
@@ -47,8 +45,6 @@ class Payload:
     """Section to the methods drawn in colour at first; the others are grey until touched."""
     points: int = POINTS
     """Most points of a curve; fewer on a page with very many curves."""
-    frame_bytes: int = 0
-    """Of the pictures so far."""
     _seen: dict[tuple[float | None, ...], int] = field(default_factory=dict)
 
     def open_section(self, analysis: Analysis) -> None:
@@ -62,11 +58,6 @@ class Payload:
             kept = spread(len(b.steps), self.points)
             series.append(self._line(b.method, b.steps[kept], b.mean[kept], b.low[kept], b.high[kept]))
         return self._chart({"x": step_label, "alt": alt, "series": series})
-
-    def profile(self, profiles: Mapping[str, tuple[Floats, Floats, Floats]], alt: str) -> int:
-        """Performance profiles."""
-        series = [self._line(method, THRESHOLDS, *bands) for method, bands in profiles.items()]
-        return self._chart({"x": "scaled score", "alt": alt, "series": series, "unit": True})
 
     def strip(self, cells: Sequence[Cell], alt: str) -> int:
         """Seeds, mean and interval of each method, the paper's number below."""
@@ -102,15 +93,6 @@ class Payload:
         rows, columns = cells.shape
         self.heat.append({"rows": rows, "columns": columns, "low": low, "high": max(high, low), "cells": drawn})
         return len(self.heat) - 1
-
-    def frames(self, frames: Sequence[Frame]) -> list[tuple[str, str]]:
-        """Caption and content of as many pictures as there is room for."""
-        found = []
-        for frame in frames:
-            if self.frame_bytes + len(frame.png) <= FRAME_BYTES:
-                self.frame_bytes += len(frame.png)
-                found.append((frame.caption, base64.b64encode(frame.png).decode()))
-        return found
 
     def json(self, methods: Mapping[str, Look]) -> str:
         """Everything, safe inside a script element: no `<` is left that could end it."""

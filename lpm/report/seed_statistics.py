@@ -1,29 +1,26 @@
 """Statistics over seeds. A seed is the unit: one number per run, never one per step or episode.
 
-Strata are the tasks or conditions of a comparison; a bootstrap draws runs with replacement inside each of them.
-Every function that draws takes a generator, so a page made twice has the same numbers.
+A bootstrap draws runs with replacement. Every function that draws takes a generator, so a page made twice has the same
+numbers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 from statistics import NormalDist
-from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
-Statistic = Literal["mean", "iqm"]
 
 RESAMPLES = 10_000
 """Bootstrap resamples and Monte Carlo permutations."""
 BAND_RESAMPLES = 1_000
-"""Of a curve or profile, which has a number at many places."""
+"""Of a curve, which has a number at many places."""
 COVERAGE = 0.95
 """Of every interval."""
 TAILS = ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2)
@@ -60,7 +57,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its interval; no interval when a stratum has one seed."""
+    """A number with its interval; no interval from one seed."""
 
     value: float
     interval: Interval | None
@@ -109,30 +106,15 @@ def _iqm_rows(values: Floats) -> Floats:
 
 
 def summarise(values: ArrayLike, rng: np.random.Generator) -> Summary:
-    """Mean, standard deviation, IQM and the 95 % intervals of one cell."""
+    """Mean, standard deviation, IQM and the 95 % bootstrap intervals of one cell."""
     vector = numbers(values)
-    mean, middle = estimate([vector], "mean", rng), estimate([vector], "iqm", rng)
     std = float(vector.std(ddof=1)) if vector.size > 1 else None
-    return Summary(vector.size, mean.value, std, middle.value, mean.interval, middle.interval)
-
-
-def estimate(
-    strata: Sequence[ArrayLike], statistic: Statistic, rng: np.random.Generator, resamples: int = RESAMPLES
-) -> Estimate:
-    """A statistic of all strata's values together, with its stratified bootstrap interval."""
-    vectors = _strata(strata)
-    of_rows: Callable[[Floats], Any] = _iqm_rows if statistic == "iqm" else partial(np.mean, axis=-1)
-    value = float(of_rows(np.concatenate(vectors)))
-    if min(v.size for v in vectors) < 2:
-        return Estimate(value, None)
-    drawn = np.concatenate([resampled(v, rng, resamples) for v in vectors], axis=1)
-    return Estimate(value, percentiles(of_rows(drawn)))
-
-
-def _strata(strata: Sequence[ArrayLike]) -> list[Floats]:
-    if not strata:
-        raise ValueError("strata: expected at least one, got none")
-    return [numbers(values, f"stratum {index}") for index, values in enumerate(strata)]
+    mean, mean_interval = float(vector.mean()), None
+    middle, middle_interval = iqm(vector), None
+    if vector.size > 1:
+        mean_interval = percentiles(resampled(vector, rng, RESAMPLES).mean(axis=-1))
+        middle_interval = percentiles(_iqm_rows(resampled(vector, rng, RESAMPLES)))
+    return Summary(vector.size, mean, std, middle, mean_interval, middle_interval)
 
 
 def resampled(vector: Floats, rng: np.random.Generator, resamples: int) -> Floats:
@@ -166,45 +148,25 @@ def curve_band(runs: ArrayLike, rng: np.random.Generator) -> tuple[Floats, Float
     return mean, low, high
 
 
-def probability_of_improvement(
-    ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike], rng: np.random.Generator
-) -> Estimate:
-    """How often a run of A beats a run of B on the same task; a tie counts half. Mean over the tasks.
+def probability_of_improvement(ours: ArrayLike, theirs: ArrayLike, rng: np.random.Generator) -> Estimate:
+    """How often a run of A beats a run of B; a tie counts half.
 
-    >>> probability_of_improvement([[1, 2]], [[0, 2]], np.random.default_rng(0)).value
+    >>> probability_of_improvement([1, 2], [0, 2], np.random.default_rng(0)).value
     0.625
     """
-    pairs = list(zip(_strata(ours), _strata(theirs), strict=True))
-    wins = [(np.sign(a[:, None] - b) + 1) / 2 for a, b in pairs]
-    value = float(np.mean([w.mean() for w in wins]))
-    if min(min(w.shape) for w in wins) < 2:
+    wins = (np.sign(numbers(ours)[:, None] - numbers(theirs)) + 1) / 2
+    value = float(wins.mean())
+    if min(wins.shape) < 2:
         return Estimate(value, None)
     # Runs are counted, not copied: all sums are of halves, so exact, and no array has more than RESAMPLES × runs.
-    draws = [((_times(w.shape[0], rng) @ w) * _times(w.shape[1], rng)).sum(axis=1) / w.size for w in wins]
-    return Estimate(value, percentiles(np.mean(draws, axis=0)))
+    draws = ((_times(len(wins), rng) @ wins) * _times(wins.shape[1], rng)).sum(axis=1) / wins.size
+    return Estimate(value, percentiles(draws))
 
 
 def _times(count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """How often each of so many runs is drawn, a row a resample; draws what `resampled` does."""
     places = rng.integers(count, size=(RESAMPLES, count)) + count * np.arange(RESAMPLES)[:, None]
     return np.bincount(places.ravel(), minlength=RESAMPLES * count).reshape(RESAMPLES, count)
-
-
-def performance_profile(
-    strata: Sequence[ArrayLike], thresholds: ArrayLike, rng: np.random.Generator, resamples: int = BAND_RESAMPLES
-) -> tuple[Floats, Floats, Floats]:
-    """Share of runs that score above each threshold, with a pointwise 95 % band (NaN if a stratum has one seed)."""
-    vectors, tau = _strata(strata), numbers(thresholds, "thresholds")
-
-    def share_above(rows: Floats) -> Floats:
-        return np.stack([(rows > t).mean(axis=-1) for t in tau], axis=-1)
-
-    value = share_above(np.concatenate(vectors))
-    if min(v.size for v in vectors) < 2:
-        return value, np.full_like(value, np.nan), np.full_like(value, np.nan)
-    drawn = np.concatenate([resampled(v, rng, resamples) for v in vectors], axis=1)
-    low, high = np.quantile(share_above(drawn), TAILS, axis=0)
-    return value, low, high
 
 
 def permutation_test(

@@ -7,14 +7,14 @@ import tomllib
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from lpm.agents import a2c, ppo
-from lpm.agents.agent import POLICIES, PolicyKind
+from lpm.agents.agent import PolicyKind
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, lookup
-from lpm.core.settings import UNIONS, check_type
-from lpm.envs.third_party import WRAPS, Wrap
+from lpm.core.settings import UNIONS, Bound, Settings, check_type
+from lpm.envs.third_party import Wrap
 from lpm.storage.files import to_toml
 from lpm.utils.suggest import suggest
 
@@ -25,12 +25,14 @@ PRESETS: Mapping[str, Mapping[str, AgentConfig]] = {"ppo": ppo.PRESETS, "a2c": a
 
 MAX_SIZE = 10**8
 """Of every whole number among the settings of learner, bonus and mixer, and of the steps in a block."""
-_BOUNDS = {"steps": (1, 10**15), "threads": (1, 1024), "seed": (0, 2**63 - 1), "log_every": (0, 10**15)}
-"""Smallest and largest value; torch ends the process when it is asked for too many threads."""
+
+
+def _from_to(least: int, most: int) -> Bound:
+    return Bound(f"{least} to {most:,}", lambda value: least <= value <= most)
 
 
 @dataclass(frozen=True)
-class RunConfig:
+class RunConfig(Settings):
     """Everything that decides the numbers of a run. Two runs of equal configs on one machine are equal bit for bit.
 
     >>> config = RunConfig("CartPole-v1", bonus="none", steps=1000)
@@ -47,15 +49,15 @@ class RunConfig:
     policy: PolicyKind = "learnt"
     """"uniform" draws actions uniformly and learns nothing, "oracle" learns from counts of the environment's own cells
     (with the bonus "none"): the two references for coverage."""
-    steps: int = 1_000_000
+    steps: Annotated[int, _from_to(1, 10**15)] = 1_000_000
     """Environment steps, summed over environments; rounded up to whole blocks."""
-    seed: int = 0
+    seed: Annotated[int, _from_to(0, 2**63 - 1)] = 0
     """Seed of environments, networks, actions and bonus."""
     device: str = "auto"
     """Where networks live: auto, cpu, cuda, mps."""
-    threads: int = 1
+    threads: Annotated[int, _from_to(1, 1024)] = 1  # torch ends the process when it is asked for too many
     """Threads of torch. More than one helps only with large networks on an idle machine."""
-    log_every: int = 0
+    log_every: Annotated[int, _from_to(0, 10**15)] = 0
     """Steps between two lines of the metrics; 0: about a thousand lines a run."""
     env: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments of the environment."""
@@ -70,17 +72,9 @@ class RunConfig:
     """How task reward and bonus are combined."""
 
     def __post_init__(self) -> None:
-        if self.algo not in PRESETS:
-            raise ValueError(f"unknown algorithm {self.algo!r}{suggest(self.algo, PRESETS)}")
-        if self.policy not in POLICIES:
-            raise ValueError(f"unknown policy {self.policy!r}{suggest(self.policy, POLICIES)}")
+        super().__post_init__()
         if self.policy == "oracle" and self.bonus != "none":
             raise ValueError(f"policy 'oracle' brings its own bonus: expected the bonus 'none', got {self.bonus!r}")
-        for name, (least, most) in _BOUNDS.items():
-            if not least <= getattr(self, name) <= most:
-                raise ValueError(f"{name}: expected {least} to {most:,}, got {getattr(self, name)}")
-        if self.wrap not in WRAPS:
-            raise ValueError(f"wrap: expected one of {', '.join(WRAPS)}, got {self.wrap!r}")
         default = PRESETS[self.algo]["default"]
         if self.agent is None:
             object.__setattr__(self, "agent", default)
@@ -137,10 +131,6 @@ class RunConfig:
 
         Without `imports` a bonus given as `package.module:Class` is only described.
         """
-        hints = typing.get_type_hints(cls)
-        for name, value in tables["run"].items():
-            if name in hints:
-                check_type(f"run.{name}", value, hints[name])
         run, bonus = tables["run"], tables.get("bonus", {})
         if imports or ":" not in run["bonus"]:
             bonus = _restore(lookup(run["bonus"]).bonus.Config, bonus)

@@ -1,24 +1,18 @@
 """Files that are whole or absent: a reader sees the old one or the new one, never half of one; untrusted files, read
-within bounds; and PNG pictures."""
+within bounds."""
 
 from __future__ import annotations
 
 import json
 import os
 import stat
-import struct
 import tempfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import tomli_w
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 UNFINISHED = ".unfinished"
 """How the names of temporary files end."""
@@ -165,18 +159,6 @@ def to_toml(table: Mapping[str, Any]) -> str:
 
 def _without_none(table: Mapping[str, Any]) -> dict[str, Any]:
     return {k: _without_none(v) if isinstance(v, Mapping) else v for k, v in table.items() if v is not None}
-
-
-def png_bytes(picture: NDArray[Any]) -> bytes:
-    """A picture (height, width, 3) of uint8 as a PNG file, with nothing but the standard library."""
-    height, width, _ = picture.shape
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    rows = b"".join(b"\0" + row.tobytes() for row in picture)  # 0: no filter
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b"")
 
 
 def expect_own(folder: Path, what: str, *marks: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from lpm.report.text import markdown_table
 from lpm.storage.files import write_atomic
 from lpm_paper.theory import checks_algorithm as algorithm
 from lpm_paper.theory import checks_theorems as theorems
@@ -58,7 +59,7 @@ def run(out: Path, quick: bool = False, extra: ExtraBonuses | None = None, extra
     write_atomic(out / "theory_checks.json", _json([{**asdict(check), "ok": check.ok} for check in checks]))
     write_atomic(out / "theory_streams.json", _json([asdict(row) for row in rows]))
     write_atomic(out / "theory_results.md", results_page(checks, rows))
-    figures.draw_all(out, rows)
+    figures.draw_all(out, effort.seeds)
     return checks
 
 
@@ -66,46 +67,35 @@ def _json(rows: list[dict[str, Any]]) -> bytes:
     return (json.dumps(rows, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def stream_table(rows: Sequence[Correlation], stream: str, scope: str) -> list[str]:
-    """A Markdown table: one line per bonus with its number of streams, one column per target."""
+def stream_table(rows: Sequence[Correlation], stream: str, scope: str) -> str:
+    """One line per bonus with its number of streams, one column per target."""
     chosen = {(r.bonus, r.target): r for r in rows if r.stream == stream and r.scope == scope}
-    lines = ["| bonus | streams | " + " | ".join(TARGETS) + " |", "|---|---|" + "---|" * len(TARGETS)]
+    lines = []
     for bonus in dict.fromkeys(bonus for bonus, _ in chosen):
         cells = [chosen[bonus, target] for target in TARGETS]
-        shown = " | ".join(f"{c.mean:+.2f} [{c.low:+.2f}, {c.high:+.2f}]" for c in cells)
-        lines.append(f"| {bonus} | {cells[0].seeds} | {shown} |")
-    return lines
+        shown = (f"{c.mean:+.2f} [{c.low:+.2f}, {c.high:+.2f}]" for c in cells)
+        lines.append((bonus, f"{cells[0].seeds}", *shown))
+    return markdown_table(("bonus", "streams", *TARGETS), lines)
 
 
 def results_page(checks: Sequence[CheckResult], rows: Sequence[Correlation]) -> bytes:
     """The numbers page that goes with `docs/theory.md`."""
-    passed = sum(check.ok for check in checks)
-    lines = [
-        "# Theory: the numbers",
-        "",
-        "Written by `lpm theory`. The derivations are in [theory.md](theory.md).",
-        "",
-        f"{passed} of {len(checks)} checks hold.",
+    parts = [
+        "# Theory: the numbers\n",
+        "Written by `lpm theory`. The derivations are in [theory.md](theory.md).\n",
+        f"{sum(check.ok for check in checks)} of {len(checks)} checks hold.\n",
     ]
     for section in dict.fromkeys(check.section for check in checks):
-        lines += [
-            "",
-            f"## {section}",
-            "",
-            "| | check | | expected | measured | note |",
-            "|---|---|---|---|---|---|",
+        table = [
+            ("✓" if c.ok else "✗", c.name, c.sign, f"{c.expected:.6g}", f"{c.measured:.6g}", c.note)
+            for c in checks
+            if c.section == section
         ]
-        for check in checks:
-            if check.section == section:
-                name, note = (text.replace("|", "\\|") for text in (check.name, check.note))
-                lines.append(
-                    f"| {'✓' if check.ok else '✗'} | {name} | {check.sign} | {check.expected:.6g} "
-                    f"| {check.measured:.6g} | {note} |"
-                )
+        parts += [f"## {section}\n", markdown_table(("", "check", "", "expected", "measured", "note"), table)]
     if rows:
-        lines += ["", "## Learning streams: rank correlation with exact information gain", ""]
-        lines.append("Mean over independent streams, 95% bootstrap interval of the mean.")
-        for stream in dict.fromkeys(row.stream for row in rows):
-            for scope in dict.fromkeys(row.scope for row in rows):
-                lines += ["", f"### {stream}, {scope}", "", *stream_table(rows, stream, scope)]
-    return ("\n".join(lines) + "\n").encode()
+        parts.append("## Learning streams: rank correlation with exact information gain\n")
+        parts.append("Mean over independent streams, 95% bootstrap interval of the mean.\n")
+    for stream in dict.fromkeys(row.stream for row in rows):
+        for scope in dict.fromkeys(row.scope for row in rows):
+            parts += [f"### {stream}, {scope}\n", stream_table(rows, stream, scope)]
+    return "\n".join(parts).encode()

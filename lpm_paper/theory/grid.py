@@ -49,14 +49,6 @@ class Grid:
     def from_prior(cls, prior: FloatArray | list[float], mse: FloatArray | list[float], c: float) -> Grid:
         """One model from plain probabilities and mean squared errors."""
         p, m = np.asarray(prior, dtype=np.float64), np.asarray(mse, dtype=np.float64)
-        if p.shape != m.shape:
-            raise ValueError(f"prior and mse must have one shape, got {p.shape} and {m.shape}")
-        if np.any(p < 0.0) or not np.allclose(p.sum(axis=-1), 1.0):
-            raise ValueError(f"prior must be non-negative and sum to 1, got sums {p.sum(axis=-1)}")
-        if np.any(m <= 0.0):
-            raise ValueError(f"mse must be positive, got minimum {m.min()}")
-        if c <= 0.0:
-            raise ValueError(f"c must be positive, got {c}")
         with np.errstate(divide="ignore"):
             return cls(np.log(p), np.log(m), np.full(p.shape[:-1], float(c)))
 

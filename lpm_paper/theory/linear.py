@@ -54,12 +54,6 @@ class LinearRegression:
     noise_var: float
     """sigma^2, known."""
 
-    def __post_init__(self) -> None:
-        if self.noise_var <= 0.0:
-            raise ValueError(f"noise_var must be positive, got {self.noise_var}")
-        if self.x.shape != (len(self.y), len(self.prior.mean)):
-            raise ValueError(f"x must be ({len(self.y)}, {len(self.prior.mean)}), got {self.x.shape}")
-
     @property
     def c_linear(self) -> float:
         """c' = n / (2 sigma^2): the likelihood is exp(-c' MSE)."""

@@ -102,8 +102,6 @@ def bias_payout(dim: int, noncentrality: float) -> float:
     bias), a Poisson mixture of central ones: the difference is E[psi(D/2 + J)] - psi(D/2), J ~ Poisson(lambda/2).
     This is LPM's total reward while f learns the mean of a noisy transition.
     """
-    if noncentrality < 0.0:
-        raise ValueError(f"noncentrality must be non-negative, got {noncentrality}")
     rate = noncentrality / 2
     reach = 12 * np.sqrt(rate) + 40
     counts = np.arange(max(0, int(rate - reach)), int(rate + reach) + 1)
@@ -159,8 +157,6 @@ def mean_lag(capacity: int, per_cycle: int) -> float:
     With K = capacity / per_cycle and m = floor(K) full cycles, the ages are 1..m with weight 1/K each and m + 1
     with the rest: (m + 1)(1 - m / (2K)). It is 1 for K <= 1 and (K + 1)/2 for integer K only.
     """
-    if capacity < 1 or per_cycle < 1:
-        raise ValueError(f"capacity and per_cycle must be positive, got {capacity} and {per_cycle}")
     versions = capacity / per_cycle
     full = capacity // per_cycle
     return (full + 1) * (1 - full / (2 * versions))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ import numpy as np
 from lpm.storage.files import write_atomic
 from lpm_paper.theory import limits, noise
 from lpm_paper.theory.exact_bonuses import exact_factories
-from lpm_paper.theory.stream import ONE_DIM, TARGETS, Correlation, run_stream
+from lpm_paper.theory.stream import ONE_DIM, TARGETS, run_stream
 from lpm_paper.theory.theorems import Theorem1, random_grids, theorem1
 
 if TYPE_CHECKING:
@@ -214,43 +213,12 @@ def draw_stream(path: Path, streams: int) -> Path:
     return _save(figure, path)
 
 
-def draw_correlations(path: Path, rows: Sequence[Correlation]) -> Path:
-    """Rank correlation with each exact target, one row of panels per stream."""
-    streams = list(dict.fromkeys(row.stream for row in rows))
-    bonuses = list(dict.fromkeys(row.bonus for row in rows))
-    figure, axes = _figure(13.0, 0.8 + 0.36 * len(bonuses) * len(streams), len(streams), len(TARGETS))
-    styles = {"all": (BLUE, "o", 0.2), "within cycles": (ORANGE, "s", 0.0), "averaged": (GREEN, "D", -0.2)}
-    captions = {
-        "realised": "gain of this sample, realised",
-        "expected": "gain of this sample, expected",
-        "retrospective": "gain of the last update about f(o, a)",
-    }
-    place = {bonus: float(index) for index, bonus in enumerate(reversed(bonuses))}
-    for index, ax in enumerate(axes):
-        stream, target = streams[index // len(TARGETS)], TARGETS[index % len(TARGETS)]
-        for scope, (color, marker, shift) in styles.items():
-            chosen = [r for r in rows if (r.stream, r.target, r.scope) == (stream, target, scope)]
-            y = [place[r.bonus] + shift for r in chosen]
-            ax.hlines(y, [r.low for r in chosen], [r.high for r in chosen], color=color, linewidth=1.5)
-            ax.plot([r.mean for r in chosen], y, marker, color=color, ms=4, label=scope)
-        ax.axvline(0.0, color="black", linewidth=0.8)
-        ax.set_xlim(-1.08, 1.08)
-        ax.set_title(f"{stream}: {captions[target]}", loc="left", fontsize=9)
-        ax.set_yticks(list(place.values()), list(place) if index % len(TARGETS) == 0 else [""] * len(place))
-    for ax in axes[-len(TARGETS) :]:
-        ax.set_xlabel("Spearman rank correlation")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
-    return _save(figure, path)
-
-
-def draw_all(out: Path, rows: Sequence[Correlation]) -> list[Path]:
-    """Write every figure into `out`."""
+def draw_all(out: Path, streams: int) -> list[Path]:
+    """Write every figure into `out`; the last one is a mean over so many streams."""
     return [
         draw_bound(out / "theory_bound.png"),
         draw_identity(out / "theory_identity.png"),
         draw_noise(out / "theory_noise.png"),
         draw_queue(out / "theory_queue.png"),
-        draw_stream(out / "theory_stream.png", streams=rows[0].seeds),
-        draw_correlations(out / "theory_correlations.png", rows),
+        draw_stream(out / "theory_stream.png", streams),
     ]

@@ -18,9 +18,10 @@ import lpm.envs  # noqa: F401
 
 pytest.importorskip("ale_py")
 
-from lpm.envs import atari_ram
-from lpm.envs.atari import AtariNativeVector, noise_screen
-from lpm.envs.atari_ram import MONTEZUMA, AtariRamVector, area_matrix, cell_of, rom_name, rooms_of
+import ale_py
+from ale_py.vector_env import AtariVectorEnv
+
+from lpm.envs.atari import MONTEZUMA, AtariVector, area_matrix, cell_of, noise_screen, rom_name, rom_path, rooms_of
 from lpm.utils.versions import pip_install
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 32, 32, 3), dtype=np.uint8)
@@ -37,12 +38,15 @@ def is_image(frame: Any) -> bool:
     # 42 pixels: five rows of the screen in each, so that more averages lie half-way
     [("space_invaders", 84, 1e-3), ("up_n_down", 84, 1e-3), (MONTEZUMA, 84, 1e-3), ("ms_pacman", 42, 1e-2)],
 )
-def test_both_backends_agree(game: str, size: int, ties: float) -> None:
-    native, ours = AtariNativeVector(2, game, noop_max=0, size=size), AtariRamVector(2, game, noop_max=0, size=size)
+def test_equals_ale_pys_own_vector_environment(game: str, size: int, ties: float) -> None:
+    screen = {"img_height": size, "img_width": size}
+    plain = {"reward_clipping": False, "use_fire_reset": False, "episodic_life": False}
+    native = AtariVectorEnv(game, 2, noop_max=0, repeat_action_probability=0.0, **plain, **screen)
+    ours = AtariVector(2, game, noop_max=0, size=size, idle_actions=0)
     assert native.single_observation_space == ours.single_observation_space
-    assert native.single_observation_space.shape == (4, size, size)
+    assert ours.single_observation_space.shape == (4, size, size)
     assert native.single_action_space == ours.single_action_space
-    frames = [env.reset(seed=0)[0] for env in (native, ours)]
+    frames = [env.reset(seed=np.arange(2))[0] if env is native else env.reset(seed=0)[0] for env in (native, ours)]
     differing, total = 0, 0
     for actions in np.random.default_rng(0).integers(0, native.single_action_space.n, (60, 2)):
         steps = [env.step(actions) for env in (native, ours)]
@@ -56,9 +60,22 @@ def test_both_backends_agree(game: str, size: int, ties: float) -> None:
     assert differing / total < ties
 
 
-@pytest.mark.parametrize("backend", ["native", "ram"])
-def test_idle_actions_are_noops_and_the_stack_carries_the_image(backend: str) -> None:
-    settings: dict[str, Any] = {"game": "space_invaders", "backend": backend, "noop_max": 0}
+def test_sticky_actions_repeat_the_last_frames_action() -> None:
+    settings: dict[str, Any] = {"game": "space_invaders", "noop_max": 0}
+    plain, never, always = (make(num_envs=1, repeat_action_probability=p, **settings) for p in (0.0, 1e-9, 1.0))
+    noop = make(num_envs=1, **settings)
+    for env in (plain, never, always, noop):
+        env.reset(seed=0)
+    for action in (*[3] * 40, 2, 3, 1):
+        walked, stood = plain.step(np.array([action]))[0], noop.step(np.array([0]))[0]
+        np.testing.assert_array_equal(never.step(np.array([action]))[0], walked)
+        np.testing.assert_array_equal(always.step(np.array([action]))[0], stood)
+    assert (walked != stood).any()
+    check_save_and_restore(partial(make, repeat_action_probability=0.5, **settings), 5, 10)
+
+
+def test_idle_actions_are_noops_and_the_stack_carries_the_image() -> None:
+    settings: dict[str, Any] = {"game": "space_invaders", "noop_max": 0}
     noisy = make(num_envs=2, noise=True, **settings)
     clean = make(num_envs=2, **settings)
     native_actions = int(noisy.single_action_space.n) - 2
@@ -88,18 +105,16 @@ def test_idle_actions_are_noops_and_the_stack_carries_the_image(backend: str) ->
     np.testing.assert_array_equal(noop.step(np.array([0, 0]))[0], idle_env.step(np.full(2, native_actions + 1))[0])
 
 
-@pytest.mark.parametrize("backend", ["native", "ram"])
-def test_the_small_screen_shows_small_images(backend: str) -> None:
-    env = make(num_envs=1, game="ms_pacman", noise=True, backend=backend, size=42)
+def test_the_small_screen_shows_small_images() -> None:
+    env = make(num_envs=1, game="ms_pacman", noise=True, size=42)
     env.reset(seed=0)
     obs, *_ = env.step(np.array([env.single_action_space.n - 1]))
     frames = noise_screen(IMAGES, "tile", 42).frames(np.arange(5))
     assert any((obs[0, 3] == image).all() for image in frames)
 
 
-@pytest.mark.parametrize("backend", ["native", "ram"])
-def test_autoreset_and_seeding(backend: str) -> None:
-    build = partial(make, game="space_invaders", noise=True, backend=backend, max_episode_frames=120)
+def test_autoreset_and_seeding() -> None:
+    build = partial(make, game="space_invaders", noise=True, max_episode_frames=120)
     check_autoreset_modes(build, 40)
     check_seeding(build, 40)
     check_spaces(build, 45)
@@ -108,9 +123,6 @@ def test_autoreset_and_seeding(backend: str) -> None:
 def test_save_and_restore() -> None:
     build = partial(make, game=MONTEZUMA, noise=True, max_episode_frames=160)
     check_save_and_restore(build, 9, 30)
-    native = make(num_envs=1, game="space_invaders")
-    with pytest.raises(NotImplementedError, match='use backend="ram"'):
-        native.get_state()
 
 
 @pytest.mark.parametrize("noise", [False, True])
@@ -125,7 +137,7 @@ def test_montezuma_reports_its_place() -> None:
     start = info["cell"][0]
     assert start == cell_of(77, 235, 1)
     assert info["room"][0] == 1
-    right = [str(action) for action in env._game_actions].index("Action.RIGHT")
+    right = env._game_actions.index(ale_py.Action.RIGHT.value)
     for _ in range(12):
         *_, info = env.step(np.array([right]))
     assert info["cell"][0] != start
@@ -141,9 +153,8 @@ def test_area_matrix_averages() -> None:
     np.testing.assert_array_equal(area_matrix(160, 84).sum(axis=1), 40.0)
 
 
-@pytest.mark.parametrize("backend", ["native", "ram"])
-def test_a_list_of_seeds_is_one_seed_per_row(backend: str) -> None:
-    settings: dict[str, Any] = {"game": "space_invaders", "noise": True, "backend": backend}
+def test_a_list_of_seeds_is_one_seed_per_row() -> None:
+    settings: dict[str, Any] = {"game": "space_invaders", "noise": True}
     listed, counted = make(num_envs=3, **settings), make(num_envs=3, **settings)
     np.testing.assert_array_equal(listed.reset(seed=[4, 5, 6])[0], counted.reset(seed=4)[0])
     for _ in range(3):
@@ -167,23 +178,18 @@ def test_bad_input_says_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
         make(num_envs=1, game="pong", noise=True, idle_actions=0)
     with pytest.raises(ValueError, match="fit must be"):
         make(num_envs=1, game="pong", noise=True, fit="centre")
-    with pytest.raises(ValueError, match="backend must be"):
-        make(num_envs=1, game="pong", backend="fast")
     for build in (make, partial(gymnasium.make, "lpm/Atari-v0")):
         with pytest.raises(ValueError, match="noise must be False or True, got 'none'"):
             build(game="pong", noise="none")
-    for backend in ("native", "ram"):
-        for settings, message in (
-            ({"num_envs": 0}, "num_envs must be at least 1, got 0"),
-            ({"max_episode_frames": 0}, "max_episode_frames must be at least 1, got 0"),
-            ({"noop_max": -1}, "noop_max must be at least 0, got -1"),
-            ({"size": 0}, "size must be at least 1, got 0"),
-            ({"size": 161}, "size must be at most 160, the console's own width, got 161"),
-        ):
-            with pytest.raises(ValueError, match=message):
-                make(game="pong", backend=backend, **{"num_envs": 1, **settings})
-    with pytest.raises(ValueError, match=r"seeds in \[0, 2\*\*31\), got -1"):
-        make(num_envs=1, game="pong").reset(seed=-1)
+    for settings, message in (
+        ({"num_envs": 0}, "num_envs must be at least 1, got 0"),
+        ({"max_episode_frames": 0}, "max_episode_frames must be at least 1, got 0"),
+        ({"noop_max": -1}, "noop_max must be at least 0, got -1"),
+        ({"size": 0}, "size must be at least 1, got 0"),
+        ({"size": 161}, "size must be at most 160, the console's own width, got 161"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make(game="pong", **{"num_envs": 1, **settings})
     env = make(num_envs=1, game="pong", autoreset_mode=AutoresetMode.DISABLED, max_episode_frames=4)
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(np.array([0]))
@@ -195,7 +201,7 @@ def test_bad_input_says_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
         env.step(np.array([0]))
     monkeypatch.setattr("ale_py.roms.get_rom_path", lambda name: None)
     with pytest.raises(ValueError, match=r"ROM of 'pong' is missing.*--force-reinstall ale-py"):
-        atari_ram.rom_path("pong")
+        rom_path("pong")
     monkeypatch.setitem(sys.modules, "ale_py", None)
     with pytest.raises(ImportError, match=re.escape(pip_install("atari"))):
         rom_name("pong")

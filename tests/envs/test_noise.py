@@ -23,7 +23,8 @@ from lpm.envs.noise_sources import Gaussian, ImageSource, Uniform, resize_matrix
 from lpm.envs.rng import RowRandom
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (7, 32, 32, 3), dtype=np.uint8)
-ADDED = NoiseConfig(added_actions=1, low=-1.0, high=1.0, frozen=True)
+ADDED = NoiseConfig(added_actions=1, low=-1.0, high=1.0)
+FROZEN = replace(ADDED, frozen=True)
 
 
 class Counter(gymnasium.Env[Any, Any]):
@@ -130,7 +131,7 @@ def test_always_on_noise_is_added_to_every_observation() -> None:
 
 
 def test_box_actions_get_an_added_dimension() -> None:
-    env = NoisyVectorEnv(MountainCarVector(4), ADDED)
+    env = SyncVectorEnv([lambda: NoisyEnv(MountainCar(), FROZEN)] * 4)
     native = MountainCarVector(4, noise=True)
     assert env.single_action_space == native.single_action_space
     assert env.single_observation_space == native.single_observation_space
@@ -185,12 +186,11 @@ def test_batch_equals_singles() -> None:
     [
         ADDED,
         ADDED.control(),
-        replace(ADDED, frozen=False),
         replace(ADDED, probability=0.5),
         replace(ADDED, trigger="state", cells=tuple(range(40, 50))),
         NoiseConfig(trigger="always", source="gaussian", std=0.1, blend="add", probability=0.7),
     ],
-    ids=["frozen", "control", "advancing", "sometimes", "state", "always"],
+    ids=["added", "control", "sometimes", "state", "always"],
 )
 def test_contract(config: NoiseConfig) -> None:
     def make(num_envs: int, **kwargs: Any) -> NoisyVectorEnv:
@@ -202,7 +202,7 @@ def test_contract(config: NoiseConfig) -> None:
     check_spaces(make, 100)
 
 
-@pytest.mark.parametrize("config", [ADDED, ADDED.control(), NoiseConfig(trigger="always", low=-1, high=1)])
+@pytest.mark.parametrize("config", [FROZEN, FROZEN.control(), NoiseConfig(trigger="always", low=-1, high=1)])
 @pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version")
 def test_single_environment_passes_the_checker(config: NoiseConfig) -> None:
     env = NoisyEnv(MountainCar(), config)
@@ -326,7 +326,7 @@ class Detailed(MountainCar):
 
 
 def test_a_single_environment_with_any_info_is_saved_and_restored() -> None:
-    env = NoisyEnv(Detailed(), ADDED)
+    env = NoisyEnv(Detailed(), FROZEN)
     env.reset(seed=0)
     env.step(np.zeros(2, np.float32))
     state = env.get_state()
@@ -343,7 +343,7 @@ def test_a_single_environment_with_any_info_is_saved_and_restored() -> None:
 
 
 def test_wrong_use_says_what_helps() -> None:
-    with pytest.raises(ValueError, match="wrap the single environments in NoisyEnv"):
+    with pytest.raises(ValueError, match="expected single environments, each in NoisyEnv"):
         NoisyVectorEnv(SyncVectorEnv([Counter]), NoiseConfig(added_actions=1, frozen=True))
     with pytest.raises(ValueError, match="finite bounds"):
         NoisyEnv(gymnasium.make("CartPole-v1"), NoiseConfig(added_actions=1))

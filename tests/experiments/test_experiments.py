@@ -15,7 +15,7 @@ from lpm.experiments.experiment import load_experiment
 from lpm.experiments.methods import method_name, parse_method
 from lpm.experiments.pictures import maze_grid
 from lpm.experiments.training import TrainingExperiment, run_training, visits_of
-from lpm.report.seed_statistics import estimate
+from lpm.report.seed_statistics import summarise
 from lpm.sweeps import Result
 from lpm_paper import PAPER, atari, lgn_parts, mountain_car
 
@@ -145,7 +145,7 @@ def test_the_interval_of_a_drop_is_that_of_the_ratio(more: int) -> None:
             for condition, values in zip(mountain_car.CONDITIONS, (clean, noisy), strict=True)
         ]
     )[0]
-    interval = estimate([list(drop.values.values())], "mean", rng).interval
+    interval = summarise(list(drop.values.values()), rng).mean_interval
     assert interval is not None
     first = rng.integers(20, size=(10_000, 20))
     second = first if more == 20 else rng.integers(more, size=(10_000, more))

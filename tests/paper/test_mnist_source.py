@@ -102,8 +102,3 @@ def test_bad_input() -> None:
     wrong = ImageSet(np.zeros((11, 2, 2), np.uint8), np.arange(11), "synthetic", complete=False)
     with pytest.raises(ValueError, match=r"digits 0\.\.9, got 0\.\.10"):
         NoisyMNIST(wrong, seed=0)
-    source = NoisyMNIST(DIGITS, 0)
-    with pytest.raises(ValueError, match="got -1"):
-        source.sample(-1)
-    with pytest.raises(ValueError, match="'noisy'"):
-        source.sample(1, kind="noisy")  # type: ignore[arg-type]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from dataclasses import replace
 
 import numpy as np
 
-from lpm.experiments.evidence import Claim, Curve, Evidence, Frame, Heatmap, PaperNumber, Score
+from lpm.experiments.evidence import Claim, Curve, Evidence, Heatmap, PaperNumber, Score
 
 LABELS = {
     "lpm": "LPM",
@@ -31,19 +29,6 @@ PAPER = {
 }
 
 
-def png(width: int = 48, height: int = 32) -> bytes:
-    """A small picture."""
-    rng = np.random.default_rng(0)
-    rows = rng.integers(0, 255, (height, width, 3), dtype=np.uint8)
-    raw = b"".join(b"\0" + row.tobytes() for row in rows)
-
-    def chunk(kind: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b"")
-
-
 def one_figure() -> Evidence:
     """Scores of one metric alone: what is exported of it is quickly drawn."""
     whole = mountain_car(methods=2, points=3)
@@ -52,7 +37,7 @@ def one_figure() -> Evidence:
 
 
 def mountain_car(seeds: int = 5, methods: int = 9, points: int = 60, scale: str = "desk") -> Evidence:
-    """Two conditions, three metrics, paper numbers, claims, heat maps, frames."""
+    """Two conditions, three metrics, paper numbers, claims, heat maps."""
     rng = np.random.default_rng(1)
     names = dict(list(LABELS.items())[:methods])
     conditions = {"deterministic": "deterministic", "stochastic": "stochastic"}
@@ -111,7 +96,6 @@ def mountain_car(seeds: int = 5, methods: int = 9, points: int = 60, scale: str 
         scores=tuple(scores),
         curves=tuple(curves),
         heatmaps=tuple(maps),
-        frames=(Frame("The car at the start", png()), Frame("The noisy action: a random observation", png(40, 40))),
         claims=tuple(claims),
         settings={"agent": "ppo", "steps": 50_000, "mixer": {"weight": 1.0, "normalise": True}},
         versions={"torch": "2.13.0", "numpy": "2.4.6"},
@@ -140,7 +124,6 @@ def hostile() -> Evidence:
             Curve(image, "</style>", bad, (0.0,), {0: (5.0,), 1: (5.0,)}),
         ),
         heatmaps=(Heatmap(image, bad, np.zeros((2, 3))),),
-        frames=(Frame(image, png(2, 2)),),
         claims=(Claim(bad, image, image, bad, bad, "a'b\"c"),),
         settings={bad: {image: bad}},
         versions={bad: image},

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import pytest
-from synthetic_evidence import hostile, mountain_car
+from synthetic_evidence import mountain_car
 
 from lpm.experiments.evidence import Claim, Curve, Evidence, PaperNumber, Score
-from lpm.report.analysis import POINTS, THRESHOLDS, analyse
+from lpm.report.analysis import POINTS, analyse
 
 
 def evidence(**changes) -> Evidence:
@@ -134,66 +133,3 @@ def test_long_curves_keep_both_ends():
     (band,) = analyse(evidence(curves=(Curve("x", "m", "a", steps, {0: steps, 1: steps}),))).bands
     assert len(band.steps) == POINTS
     assert (band.steps[0], band.steps[-1], band.mean[-1]) == (0.0, 999.0, 999.0)
-
-
-def test_overall_needs_two_conditions_and_methods():
-    assert analyse(evidence(scores=(score("a"), score("b")))).overall is None
-    assert analyse(hostile()).overall is None
-    overall = analyse(mountain_car()).overall
-    assert overall is not None
-    assert overall.conditions == ("deterministic", "stochastic")
-    assert max(overall.iqm, key=lambda m: overall.iqm[m].value) in ("lpm", "ensemble")
-    for share, _, _ in overall.profiles.values():
-        assert share.shape == THRESHOLDS.shape
-        assert (np.diff(share) <= 0).all()
-
-
-def test_the_same_numbers_every_time_and_in_any_company():
-    first, second = analyse(mountain_car(methods=3)), analyse(mountain_car(methods=3))
-    assert first.cells == second.cells
-    assert first.claims == second.claims
-
-
-def test_order_and_labels():
-    result = analyse(evidence(scores=(score("z"), score("b", condition="y"), score("a", metric="other"))))
-    assert result.methods == {"a": "A", "b": "B", "z": "z"}
-    assert result.metrics("scores") == {"m": "M", "other": "other"}
-    assert result.conditions(["y", "x"]) == {"x": "X", "y": "y"}
-    assert analyse(evidence()).seeds == (0, 0)
-
-
-def test_a_reference_is_shown_and_never_the_best():
-    rows = (score("a", (8.0, 9.0)), score("b", (4.0, 5.0)), score("oracle", (9.0, 10.0)))
-    table = analyse(evidence(methods={"a": "A", "b": "B", "oracle": "Oracle"}, scores=rows)).table("m")
-    assert table.best == {"x": 8.5}
-    assert [method for (c, method), cell in table.cells.items() if table.is_best(c, cell)] == ["a"]
-
-
-def test_a_number_of_the_papers_own_budget_is_compared_with_runs_of_it_only():
-    number = PaperNumber(1.0, paper_size="a score after 50 million steps")
-    given = evidence(scores=(dataclasses.replace(score("a", (8.0, 9.0)), paper=number),), scale="desk")
-    (cell,) = analyse(given).cells.values()
-    assert (cell.verdict, cell.why) == ("not compared", "a score after 50 million steps")
-    assert analyse(given).verdicts == {"not compared": 1}
-    (cell,) = analyse(dataclasses.replace(given, scale="paper")).cells.values()
-    assert cell.verdict == "not reproduced"
-
-
-def test_nobody_is_the_best_in_a_metric_without_a_direction():
-    rows = (score("a", (8.0, 9.0)), score("b", (4.0, 5.0)))
-    table = analyse(evidence(scores=rows, unranked=("m",))).table("m")
-    assert not any(table.is_best(c, cell) for (c, _), cell in table.cells.items())
-
-
-def test_where_all_are_alike_nobody_is_the_best():
-    rows = (score("a", (0.0, 0.0)), score("b", (0.0, 0.0)), score("oracle", (9.0, 10.0)))
-    table = analyse(evidence(methods={"a": "A", "b": "B", "oracle": "Oracle"}, scores=rows)).table("m")
-    assert not any(table.is_best(c, cell) for (c, _), cell in table.cells.items())
-
-
-def test_what_is_computed_from_means_has_an_interval_and_no_spread():
-    given = dataclasses.replace(score("a", (8.0, 9.0, 13.0)), of_means=True)
-    (cell,) = analyse(evidence(scores=(given,))).cells.values()
-    assert (cell.summary.mean, cell.summary.std) == (10.0, None)
-    assert cell.summary.mean_interval is not None
-    assert cell.dots == []

@@ -100,7 +100,7 @@ def test_opens_without_an_error_and_draws_everything(browser: Browser, path: Pat
     assert browser.js("return document.documentElement.dataset.ready") == "true"
     assert browser.driver.get_log("browser") == []
     charts = browser.count("figure.chart")
-    assert charts == browser.count("figure.chart svg.plot") == 9
+    assert charts == browser.count("figure.chart svg.plot") == 8
     first = f"{SECTION} .pane[data-kind=curves]:not([hidden]) figure.chart:first-child"
     assert browser.count(f"{first} path.line") == 9
     assert browser.count(f"{first} polygon.band") == 9
@@ -118,21 +118,21 @@ def test_a_method_can_be_coloured_hidden_and_shown(browser: Browser, path: Path)
     method = browser.grey_method()
     lines = f"{SECTION} figure.chart path.line[data-method={method}]"
     button = f"{SECTION} .legend button[data-method={method}]"
-    assert browser.count(lines) == browser.count(f"{lines}.grey") == 5
+    assert browser.count(lines) == browser.count(f"{lines}.grey") == 4
     assert browser.one(button).get_attribute("aria-pressed") == "mixed"
     browser.click(button)
-    assert browser.count(lines) == 5
+    assert browser.count(lines) == 4
     assert browser.count(f"{lines}.grey") == 0
     assert browser.one(button).get_attribute("aria-pressed") == "true"
     browser.click(button)
     assert browser.count(lines) == 0
     assert browser.one(button).get_attribute("aria-pressed") == "false"
-    assert browser.count(f"{SECTION} path.line[data-method=lpm]") == 5
+    assert browser.count(f"{SECTION} path.line[data-method=lpm]") == 4
     browser.click("button.folds")
     assert not browser.one(f"{SECTION} .maps figure[data-method={method}]").is_displayed()
     assert browser.one(f"{SECTION} .maps figure[data-method=lpm]").is_displayed()
     browser.click(button)
-    assert browser.count(lines) == browser.count(f"{lines}.grey") == 5
+    assert browser.count(lines) == browser.count(f"{lines}.grey") == 4
 
 
 def test_what_is_touched_gets_its_colour(browser: Browser, path: Path) -> None:
@@ -176,7 +176,7 @@ def test_log_scale(browser: Browser, path: Path) -> None:
 
 
 def test_the_log_scale_leaves_no_chart_without_an_axis(browser: Browser, path: Path) -> None:
-    """The share of runs above a score begins at zero: it once became NaN, and the chart empty."""
+    """A curve may begin at zero: it once became NaN, and the chart empty."""
     browser.open(path)
     browser.click(f"{SECTION} button.log")
     assert (

@@ -14,7 +14,7 @@ from lpm.report.charts import Payload
 from lpm.report.html import page
 from lpm.report.ranking import in_focus, in_words, rank, why_not
 
-BARE = dataclasses.replace(mountain_car(), scores=(), curves=(), heatmaps=(), frames=(), claims=())
+BARE = dataclasses.replace(mountain_car(), scores=(), curves=(), heatmaps=(), claims=())
 
 
 def evidence(scores: dict[str, dict[str, float]], name: str = "maze", seeds: int = 6, **changes: object) -> Analysis:

@@ -76,7 +76,7 @@ def test_toml_reads_back(table: dict[str, Any]) -> None:
 def test_unknown_names_get_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"unknown bonus 'lmp'; did you mean lpm"):
         RunConfig("CartPole-v1", bonus="lmp")
-    with pytest.raises(ValueError, match=r"unknown algorithm 'poo'; did you mean ppo"):
+    with pytest.raises(ValueError, match=r"algo: expected 'ppo' or 'a2c', got 'poo'"):
         RunConfig("CartPole-v1", algo="poo")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"unknown environment 'CartPol-v1'; did you mean CartPole-v1"):
         make_envs(RunConfig("CartPol-v1", bonus="none"))

@@ -101,7 +101,7 @@ def test_a_bonus_that_breaks_the_contract_is_named_before_any_run(
     [
         (["lgnn"], "unknown bonus 'lgnn'; did you mean lgn"),
         (["somebodys_package:Nothing"], "module 'somebodys_package' has no attribute 'Nothing'"),
-        (["lgn", "--field", "lrr=1"], "'lgn' has no field 'lrr'"),
+        (["lgn:lrr=1"], "'lgn' has no field 'lrr'"),
         (["lgn", "--envs", "mazes"], "unknown environment 'mazes'; did you mean maze?"),
         (["lgn", "--seeds", "0"], "expected at least 1 seed, the first at least 0, got 0 from 0"),
     ],
@@ -124,7 +124,7 @@ def test_a_package_outside_the_repository_gets_its_card(
     monkeypatch.setitem(SEEDS, "smoke", 1)
     monkeypatch.setitem(jobs.UPDATES, "smoke", 3)
     monkeypatch.setattr(axes, "RESAMPLES", 20)
-    words = ["suite", "somebodys_package:MyBonus", "--field", "scale=2.0", "--scale", "smoke", "--envs", "car"]
+    words = ["suite", "somebodys_package:MyBonus:scale=2.0", "--scale", "smoke", "--envs", "car"]
     words += ["--workers", "1", "--out", "out"]
     assert main(words) == 0
     stem = "somebodys_package_MyBonus_scale=2.0"

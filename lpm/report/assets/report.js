@@ -100,8 +100,7 @@
   const widthOf = (figure) => Math.max(260, Math.round((printing ? (figure.closest(".charts") ? 1 : 2) * PRINTED : figure.clientWidth || PRINTED) - 30));
 
   function drawLines(figure, chart) {
-    // a share runs from 0 to 1: the log scale is not for it
-    const st = chart.unit ? { ...stateOf(figure), log: false } : stateOf(figure);
+    const st = stateOf(figure);
     const width = widthOf(figure), height = width > 520 ? 320 : 250;
     const box = { left: 50, right: width - 10, top: 10, bottom: height - 38 };
     const svg = el("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": chart.alt });
@@ -115,7 +114,6 @@
       el("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, svg, why);
       return svg;
     }
-    if (chart.unit) { y[0] = Math.min(0, y[0]); y[1] = Math.max(1, y[1]); }
     const px = (v) => box.left + ((v - xs[0]) / (xs[1] - xs[0])) * (box.right - box.left);
     const f = st.log ? Math.log : (v) => v, pad = st.log ? 0 : (y[1] - y[0]) * 0.04, low = f(y[0]) - pad, high = f(y[1]) + pad;
     const py = (v) => box.bottom - ((f(v) - low) / (high - low)) * (box.bottom - box.top);

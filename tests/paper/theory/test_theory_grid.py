@@ -147,17 +147,3 @@ def test_the_posterior_mean_may_fall_between_grid_points() -> None:
     # With one sample and c = 1/2 two points weigh 1/|y - theta| each: the mean is y itself and fits it exactly.
     assert estimates["posterior mean"].theta == pytest.approx(0.25, abs=1e-15)
     assert -1.0 < model.estimates(c=1.0)["posterior mean"].theta < 1.0
-
-
-@pytest.mark.parametrize(
-    ("prior", "mse", "c", "message"),
-    [
-        ([0.5, 0.5], [1.0], 1.0, "one shape"),
-        ([0.5, 0.6], [1.0, 1.0], 1.0, "sum to 1"),
-        ([0.5, 0.5], [0.0, 1.0], 1.0, "mse must be positive"),
-        ([0.5, 0.5], [1.0, 1.0], 0.0, "c must be positive"),
-    ],
-)
-def test_bad_models_are_refused(prior: list[float], mse: list[float], c: float, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Grid.from_prior(prior, mse, c)

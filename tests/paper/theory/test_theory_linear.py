@@ -122,11 +122,3 @@ def test_repeated_input_pays_ever_less_like_one_over_two_n() -> None:
     gains = expected_gain(1 / (1 + np.arange(1, 1001)))
     assert np.all(np.diff(gains) < 0)
     assert 2 * 1000 * gains[-1] == pytest.approx(1.0, abs=2e-3)
-
-
-def test_bad_problems_are_refused() -> None:
-    prior = Gaussian(np.zeros(2), np.eye(2))
-    with pytest.raises(ValueError, match="noise_var must be positive"):
-        LinearRegression(prior, np.ones((1, 2)), np.ones(1), 0.0)
-    with pytest.raises(ValueError, match=r"x must be \(1, 2\)"):
-        LinearRegression(prior, np.ones((2, 1)), np.ones(1), 1.0)

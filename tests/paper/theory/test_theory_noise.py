@@ -53,8 +53,6 @@ def test_transient_pay_tends_to_the_simple_formula_from_above() -> None:
     assert np.all(np.diff(pays) < 0)
     assert pays[-1] == pytest.approx(np.log(2), abs=1e-3)
     assert pays[0] == pytest.approx(0.853371, abs=1e-6)
-    with pytest.raises(ValueError, match="non-negative"):
-        noise.bias_payout(1, -1.0)
 
 
 @pytest.mark.parametrize(("n", "constant"), [(3, -0.728980), (10, -4.869136), (50, -25.687166)])
@@ -91,8 +89,6 @@ def test_mean_lag_special_cases() -> None:
     assert mean_lag(128, 32) == 2.5
     assert mean_lag(100, 64) == pytest.approx(1.36)
     assert mean_lag(100, 32) == pytest.approx(2.08)
-    with pytest.raises(ValueError, match="must be positive"):
-        mean_lag(0, 3)
 
 
 def test_floor_bounds_the_lifetime_budget() -> None:

@@ -29,7 +29,6 @@ def test_quick_run_writes_everything_and_every_check_holds(tmp_path: Path) -> No
         "theory_noise.png",
         "theory_queue.png",
         "theory_stream.png",
-        "theory_correlations.png",
     }
     stored = json.loads((tmp_path / "theory_checks.json").read_text())
     assert len(stored) == len(checks)

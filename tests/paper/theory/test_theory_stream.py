@@ -157,10 +157,6 @@ def test_one_sample_lpm_is_anticorrelated_with_the_gain_of_that_sample() -> None
 
 
 def test_bad_settings_are_refused() -> None:
-    with pytest.raises(ValueError, match="cycles must exceed"):
-        dataclasses.replace(SMALL, cycles=3)
-    with pytest.raises(ValueError, match="noise must be positive"):
-        dataclasses.replace(SMALL, noise=(0.0, 1.0))
     with pytest.raises(ValueError, match="at least 2"):
         measure(SMALL, {}, seeds=1)
 
