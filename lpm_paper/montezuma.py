@@ -59,14 +59,8 @@ EXPERIMENT = TrainingExperiment(
     },
     methods=METHODS,
     sizes={
-        "smoke": Scale(
-            64,
-            1,
-            {"num_envs": 2, "rollout_steps": 16, "epochs": 1, "episodic_bonus": False},
-            ("rnd", "none"),
-            ("clean",),
-            bonus=BONUS,
-        ),
+        "smoke": Scale(64, 1, {"num_envs": 2, "rollout_steps": 16, "epochs": 1, "episodic_bonus": False},
+                       ("rnd", "none"), ("clean",), bonus=BONUS),
         "desk": Scale(100_000, 3, SMALL_AGENT_MONTEZUMA, DESK, ("clean",), SMALL_ENV, SMALL),
         "long": Scale(500_000, 3, SMALL_AGENT_MONTEZUMA, DESK, None, SMALL_ENV, SMALL),
         "paper": Scale(

@@ -16,7 +16,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -33,13 +33,18 @@ from lpm.report.export import drawings, markdown_scores
 from lpm.report.families import RECOMMENDED, REFERENCES, looks
 from lpm.report.figures import encoded
 from lpm.report.pages import write_pages
+from lpm.report.ranking import rank
 from lpm.report.seed_statistics import Summary
 from lpm.report.text import markdown_table, plus_minus, slug, with_interval
 from lpm.storage.files import write_atomic
 from lpm.suite import noise_table
 from lpm.suite.scorecard import hundredths
 from lpm.suite.stored import read_scorecards
+<<<<<<< HEAD
 from lpm_paper import PAPER, command_reference, leaderboard, report_picture, sb3_results
+=======
+from lpm_paper import PAPER, leaderboard, sb3_results
+>>>>>>> 41024a1f (Runs: messages go to log; one layout of result files; smaller parts)
 from lpm_paper.hostile import worst_first
 from lpm_paper.leaderboard import folded
 from lpm_paper.methods import ALL, FORMER
@@ -50,6 +55,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "docs" / "results"
 FRONT = ROOT / "docs" / "images" / "noise.png"
 SB3_FIGURE = ROOT / "docs" / "adapters" / "sb3_mountain_car.png"
+REPORT_PICTURE = ROOT / "docs" / "images" / "report.png"
 SUITE_FIGURE = ROOT / "docs" / "images" / "suite.png"
 BENCHMARKS = ROOT / "results" / "benchmarks"
 PICTURE = re.compile(r"\]\(([\w./-]+\.png)\)")
@@ -445,6 +451,12 @@ def draw_front(analysis: Analysis, path: Path) -> None:
     pyplot.close(figure)
 
 
+def first_screen(analyses: Sequence[Analysis]) -> list[list[str]]:
+    """What a report begins with: methods in order, with their scores as printed."""
+    ranking = rank(analyses)
+    return [] if ranking is None else [[place.label, f"{place.score.value:.2f}"] for place in ranking.places]
+
+
 # ---- all of it ------------------------------------------------------------------------------------------------
 def documents() -> list[Path]:
     """Every page that may have marked places."""
@@ -496,9 +508,8 @@ def main(words: list[str] | None = None) -> int:
                 write_atomic(picture, encoded(draw[picture.stem](), ["png"])["png"])
     for warning in (*pages.warnings, *read_scorecards(leaderboard.FOLDER)[1]):
         print(f"warning: {warning}")
-    shot = report_picture.PICTURE
-    if drawn_from(shot) != report_picture.shown(pages.analyses):  # no fault of a check: to take it needs a browser
-        print(f"{shot.relative_to(ROOT)} shows an older ranking: python -m lpm_paper.report_picture takes it anew")
+    if drawn_from(REPORT_PICTURE) != first_screen(pages.analyses):  # no fault of a check: to take it needs a browser
+        print(f"{REPORT_PICTURE.relative_to(ROOT)} shows an older ranking: tools/report_picture.py takes it anew")
     for path, write in stale:
         if not check:
             write()

@@ -49,7 +49,7 @@ REFUSED = (StateError, CheckpointError, ValueError)
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that ended after 64 steps."""
     out = tmp_path_factory.mktemp("runs") / "run"
-    train(CONFIG, out, TrainOptions(tensorboard=False), say=lambda line: None)
+    train(CONFIG, out, TrainOptions(tensorboard=False), log=lambda line: None)
     return out
 
 
@@ -92,7 +92,7 @@ def read_checkpoint(spoil: Spoil, tmp_path: Path, wrapped: IntrinsicVectorReward
             length = min(int.from_bytes(stream.read(8), "little"), 2**24)
             checksum = hashlib.sha256(stream.read(length)).hexdigest()[:16]
         bad.rename(newest.with_name(f"step-{64:012d}-{checksum}.safetensors"))
-    train(CONFIG, out, TrainOptions(tensorboard=False), resume=True, say=lambda line: None)
+    train(CONFIG, out, TrainOptions(tensorboard=False), resume=True, log=lambda line: None)
 
 
 READERS = {"own loop": read_own_loop, "adapter": read_adapter, "checkpoint": read_checkpoint}
@@ -294,7 +294,7 @@ def test_no_state_takes_an_environment_out_of_its_bounds(env_id: str) -> None:
 # ---- runs -----------------------------------------------------------------------------------------------------
 def resume(out: Path) -> list[str]:
     said: list[str] = []
-    train(CONFIG, out, TrainOptions(tensorboard=False), resume=True, say=said.append)
+    train(CONFIG, out, TrainOptions(tensorboard=False), resume=True, log=said.append)
     return said
 
 

@@ -254,7 +254,7 @@ def child(case: Case, out: Path, fault: Fault, notes: Path, seed: int) -> None:
         disk.install()
         resume = (out / "config.toml").exists()
         try:
-            train_function(case.config, out, ALWAYS, resume=resume, say=said.append)
+            train_function(case.config, out, ALWAYS, resume=resume, log=said.append)
             status = 0
         except (CheckpointError, OSError) as problem:
             said.append(f"{type(problem).__name__}: {problem}")
@@ -398,7 +398,7 @@ def sweep_run(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
         log.write(f"{os.getpid()} {config.seed}\n")
     out = scratch / "run"
     resume = (out / "config.toml").exists()
-    outcome = train(config, out, ALWAYS, resume=resume, say=lambda line: None, on_cycle=lambda *_: time.sleep(0.05))
+    outcome = train(config, out, ALWAYS, resume=resume, log=lambda line: None, on_cycle=lambda *_: time.sleep(0.05))
     return {"rows": outcome.rows, "visits": outcome.visits.tolist()}
 
 

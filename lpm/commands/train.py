@@ -7,7 +7,7 @@ import dataclasses
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import field, make_dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any, get_type_hints
@@ -22,6 +22,7 @@ from lpm.commands.terminal import INTERRUPTED, terminal
 from lpm.core.group import ProcessGroup, WorkerLost
 from lpm.core.registry import configure
 from lpm.envs.third_party import reading_note
+from lpm.experiments.experiment import expect_known
 from lpm.runs.checkpoint import CheckpointError, checkpoints
 from lpm.runs.config import PRESETS, RunConfig
 from lpm.runs.distributed import TIMEOUT_SECONDS, expect_same, joined
@@ -31,7 +32,6 @@ from lpm.runs.train import TrainOptions, train
 from lpm.storage.files import printable
 from lpm.sweeps.fields import literal
 from lpm.sweeps.job import keep_freed_memory
-from lpm.utils.suggest import suggest
 
 DESCRIPTION = """Train an agent on task reward plus bonus.
 
@@ -43,18 +43,6 @@ LONGEST_TIMEOUT = 1e6
 """Eleven days; torch counts in nanoseconds, and overflows."""
 SHARED = ("policy", "seed", "wrap", "device", "threads", "log_every")
 """Fields of the run's config that are options as they are."""
-
-
-@dataclass(frozen=True)
-class _Choices:
-    """The options that decide which other options there are."""
-
-    algo: str
-    bonus: str
-    preset: str | None
-    variant: str | None
-    out: Path | None
-    resume: bool
 
 
 def run(args: Sequence[str]) -> int:
@@ -113,7 +101,8 @@ def _take_env(words: list[str]) -> tuple[list[str], dict[str, Any]]:
     return rest, env
 
 
-def _choices(words: list[str]) -> tuple[_Choices, RunConfig | None]:
+def _choices(words: list[str]) -> tuple[argparse.Namespace, RunConfig | None]:
+    """The options that decide which other options there are, and the run to go on with."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for name in ("--algo", "--bonus", "--preset", "--variant"):
         parser.add_argument(name, default=None)
@@ -130,16 +119,14 @@ def _choices(words: list[str]) -> tuple[_Choices, RunConfig | None]:
             words += ["--out", runs[0]]
             found.out = Path(runs[0])
         saved = RunFolder.open(found.out).config
-    algo = found.algo or (saved.algo if saved else "ppo")
-    bonus = found.bonus or (saved.bonus if saved else RunConfig.bonus)
-    if algo not in PRESETS:
-        raise ValueError(f"unknown algorithm {algo!r}{suggest(algo, PRESETS)}")
-    if found.preset is not None and found.preset not in PRESETS[algo]:
-        raise ValueError(f"unknown preset {found.preset!r} of {algo}{suggest(found.preset, PRESETS[algo])}")
-    return _Choices(algo, bonus, found.preset, found.variant, found.out, found.resume), saved
+    found.algo = found.algo or (saved.algo if saved else RunConfig.algo)
+    found.bonus = found.bonus or (saved.bonus if saved else RunConfig.bonus)
+    expect_known("algorithm", found.algo, PRESETS)
+    expect_known(f"preset of {found.algo}", found.preset or "default", PRESETS[found.algo])
+    return found, saved
 
 
-def _options(choices: _Choices, saved: RunConfig | None) -> type:
+def _options(choices: argparse.Namespace, saved: RunConfig | None) -> type:
     """The dataclass of all options, with the chosen learner's and bonus's settings inside."""
     same_agent = saved is not None and saved.algo == choices.algo and choices.preset is None
     agent = saved.agent if saved and same_agent else PRESETS[choices.algo][choices.preset or "default"]
@@ -191,7 +178,7 @@ def _options(choices: _Choices, saved: RunConfig | None) -> type:
     return make_dataclass("Train", [(name, kind, default) for name, (kind, default) in entries.items()], frozen=True)
 
 
-def _config(given: Any, choices: _Choices, saved: RunConfig | None, env: dict[str, Any]) -> RunConfig:
+def _config(given: Any, choices: argparse.Namespace, saved: RunConfig | None, env: dict[str, Any]) -> RunConfig:
     if not given.env_id:
         raise ValueError("say which environment to train in: lpm train ENV_ID (see `lpm envs`)")
     if not given.steps.is_integer():  # nor are inf and nan
@@ -221,7 +208,7 @@ def _train(config: RunConfig, out: Path, options: TrainOptions, resume: bool, gr
         console.print(note)
     try:
         with _Display(console, config) as display:
-            outcome = train(config, out, options, resume=resume, say=display.say, on_cycle=display.show, group=group)
+            outcome = train(config, out, options, resume=resume, log=display.log, on_cycle=display.show, group=group)
     except (WorkerLost, NonFiniteError, CheckpointError) as error:
         what = {WorkerLost: "On as many processes as you like", NonFiniteError: "The last checkpoint is kept"}
         hint = f"{what.get(type(error), 'Once this is repaired')}: {again}"
@@ -256,7 +243,7 @@ class _Display:
             disable=not console.is_terminal,
         )
         self.task = self.progress.add_task("", total=config.steps, speed="", numbers="")
-        self.pays = config.mixer.weight > 0
+        self.rewarded = config.mixer.weight > 0
         self.renders = False
         self.first: tuple[float, int] | None = None
         self.said = monotonic()
@@ -268,7 +255,7 @@ class _Display:
     def __exit__(self, *exception: object) -> None:
         self.progress.stop()
 
-    def say(self, line: str) -> None:
+    def log(self, line: str) -> None:
         """A line above the bar."""
         self.console.print(line)
 
@@ -291,7 +278,7 @@ class _Display:
         """What is worth a look; a bonus that counts for nothing is not."""
         shown = (
             ("return", "return", "{:.2f}"),
-            *([("bonus", "bonus/raw_mean", "{:+.3g}")] if self.pays else []),
+            *([("bonus", "bonus/raw_mean", "{:+.3g}")] if self.rewarded else []),
             ("coverage", "coverage", "{:.1%}"),
             ("noise", "noise_share", "{:.0%}"),
         )

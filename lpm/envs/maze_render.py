@@ -11,7 +11,6 @@ import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -288,20 +287,16 @@ class MazeRenderer:
         self._split(rows, lambda part: _image_rows(out, images, index, part))
 
     def _split(self, rows: NDArray[np.int64], work: Callable[[NDArray[np.int64]], None]) -> None:
-        parts = min(self.threads, len(rows))
-        if parts <= 1:
-            if parts:
-                work(rows)
+        if self.threads == 1 or len(rows) < 2:
+            work(rows)
             return
         # Threads do not survive a fork: a child process needs a pool of its own.
         if self._pool is None or self._pool[0] != os.getpid():
             self._pool = (os.getpid(), ThreadPoolExecutor(self.threads - 1, thread_name_prefix="maze"))
-        bounds = [i * len(rows) // parts for i in range(parts + 1)]
-        chunks = [rows[a:b] for a, b in pairwise(bounds)]
-        futures = [self._pool[1].submit(work, chunk) for chunk in chunks[1:]]
-        work(chunks[0])
-        for future in futures:
-            future.result()
+        own, *others = np.array_split(rows, min(self.threads, len(rows)))
+        running = self._pool[1].map(work, others)
+        work(own)
+        list(running)
 
     def close(self) -> None:
         if self._pool is not None and self._pool[0] == os.getpid():

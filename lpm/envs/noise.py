@@ -198,23 +198,6 @@ class NoisyEnv(gym.Wrapper[Array, Any, Array, Any]):
             self._noise.show(observation[None], noisy, _ROW)
         return observation, {**info, "noise": bool(info.get("noise", False)) or bool(noisy[0])}
 
-    def get_state(self) -> State:
-        """The environment's own state with the noise's beside it (the environment must offer `get_state`)."""
-        if self._true is None:
-            raise gym.error.ResetNeeded("call reset() before get_state()")
-        observation, info = self._true
-        state = {f"env.{key}": value for key, value in self.env.get_wrapper_attr("get_state")().items()}
-        saved = {f"info.{key}": np.array(value) for key, value in info.items()}
-        state.update({key: value for key, value in saved.items() if value.dtype != object})
-        return {**state, "noise_rng": self._noise.rng.state.copy(), "observation": np.array(observation)}
-
-    def set_state(self, state: State) -> None:
-        self.env.get_wrapper_attr("set_state")(_beneath(state, "env."))
-        self._noise.rng.state[...] = state["noise_rng"]
-        saved = {key: np.array(value) for key, value in _beneath(state, "info.").items()}
-        info = {key: value if value.ndim else value.item() for key, value in saved.items()}
-        self._true = np.array(state["observation"], dtype=self.observation_space.dtype), info
-
 
 class NoisyVectorEnv(VectorWrapper):
     """A noisy TV around a vector environment, in any autoreset mode."""
@@ -340,7 +323,8 @@ class NoisyVectorEnv(VectorWrapper):
     def set_state(self, state: State) -> None:
         """Put back what `get_state` gave."""
         self._check_state(state)
-        self.env.set_state(_beneath(state, "env."))  # type: ignore[attr-defined]
+        inner = {key.removeprefix("env."): value for key, value in state.items() if key.startswith("env.")}
+        self.env.set_state(inner)  # type: ignore[attr-defined]
         self._seen = np.array(state["seen"], dtype=self.single_observation_space.dtype)
         self._noise.rng.state[...] = state["noise_rng"]
         self._pending[...] = state["pending"]
@@ -351,7 +335,3 @@ class NoisyVectorEnv(VectorWrapper):
         for name, shape in {**shapes, "noise_rng": self._noise.rng.state.shape}.items():
             if name not in state or np.shape(state[name]) != shape:
                 raise ValueError(f"state[{name!r}]: expected shape {shape}, got {np.shape(state.get(name, ()))}")
-
-
-def _beneath(state: State, prefix: str) -> State:
-    return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}

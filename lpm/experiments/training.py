@@ -236,7 +236,7 @@ def run_training(config: RunConfig, tick: Tick, scratch: Path) -> Result:
 
     options = TrainOptions(checkpoint_seconds=CHECKPOINT_SECONDS, tensorboard=False)
     try:
-        outcome = train(config, scratch, options, resume=resume, say=lambda message: None, on_cycle=progress)
+        outcome = train(config, scratch, options, resume=resume, log=lambda message: None, on_cycle=progress)
     except NonFiniteError as error:
         # the same settings end like this again: a result like any other, that says how far it got
         tick(config.steps - done)

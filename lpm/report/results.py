@@ -88,7 +88,7 @@ def read_results(folders: Sequence[Path], known: Collection[str]) -> Found:
         if name not in known:
             unknown["" if "suite" in run.settings else name].append(run)
             continue
-        key = name, str(run.settings.get("scale", ""))
+        key = name, run.settings.get("scale", "")
         groups.setdefault(key, RunGroup(*key)).runs.append(run)
     for name, runs in sorted(unknown.items()):
         if name:
@@ -127,11 +127,11 @@ def read(path: Path) -> Result:
         raise ValueError(f"not a complete JSON file ({problem})") from None
     if not isinstance(result, dict) or not isinstance(result.get("settings"), dict):
         raise ValueError("expected a result with settings")
-    version, settings = result.get("format", RESULT_FORMAT), result["settings"]
+    version, settings = result.get("format"), result["settings"]
     if version != RESULT_FORMAT:
         raise ValueError(f"expected format {RESULT_FORMAT}, got {version!r}: written by another version of lpm")
-    given = {"scale": "", "condition": "", "bonus": "", "policy": "", **settings}
-    for key in ("experiment", "method", "seed", "scale", "condition", "bonus", "policy"):
+    given = {"scale": "", "condition": "", "bonus": "", **settings}
+    for key in ("experiment", "scale", "condition", "method", "bonus", "seed"):
         kind = int if key == "seed" else str
         if type(given.get(key)) is not kind:
             raise ValueError(f"settings.{key}: expected {kind.__name__}, got {given.get(key)!r}")

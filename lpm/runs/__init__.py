@@ -7,7 +7,7 @@
 >>> small = PPOConfig(num_envs=2, rollout_steps=16)
 >>> config = RunConfig("lpm/MountainCar-v0", bonus="none", steps=64, agent=small)
 >>> with TemporaryDirectory() as folder:
-...     outcome = train(config, Path(folder) / "run", say=lambda line: None)
+...     outcome = train(config, Path(folder) / "run", log=lambda line: None)
 ...     rows = read_metrics(Path(folder) / "run" / "metrics.jsonl")
 >>> outcome.status, [row["step"] for row in rows]
 ('finished', [32, 64])

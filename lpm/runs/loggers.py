@@ -57,28 +57,25 @@ def _mlflow(folder: Path, config: Mapping[str, Any]) -> Logger:
     return Logger(log, module.end_run)
 
 
+SERVICES: Mapping[str, Callable[[Path, Mapping[str, Any]], Logger]] = {"wandb": _wandb, "mlflow": _mlflow}
+
+
 def open_loggers(
     service: Service,
     folder: Path,
     config: Mapping[str, Any],
     first_step: int,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
     tensorboard: bool = True,
 ) -> list[Logger]:
     """TensorBoard if it is wanted and installed, and the chosen service."""
-    loggers: list[Logger] = []
-    if not tensorboard:
-        pass
-    elif find_spec("tensorboard") is None:
-        say(f"No TensorBoard events: {pip_install('tensorboard')} to have them.")
-    else:
+    if service not in ("none", *SERVICES):
+        raise ValueError(f"log: expected none, {' or '.join(SERVICES)}, got {service!r}")
+    loggers = [] if service == "none" else [SERVICES[service](folder, config)]
+    if tensorboard and find_spec("tensorboard") is None:
+        log(f"No TensorBoard events: {pip_install('tensorboard')} to have them.")
+    elif tensorboard:
         loggers.append(_tensorboard(folder / "tensorboard", first_step))
-    if service == "wandb":
-        loggers.append(_wandb(folder, config))
-    elif service == "mlflow":
-        loggers.append(_mlflow(folder, config))
-    elif service != "none":
-        raise ValueError(f"log: expected none, wandb or mlflow, got {service!r}")
     return loggers
 
 

@@ -75,7 +75,7 @@ def train(
     options: TrainOptions | None = None,
     *,
     resume: bool = False,
-    say: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
     on_cycle: OnCycle | None = None,
     group: ProcessGroup = SINGLE_PROCESS,
 ) -> Outcome:
@@ -85,13 +85,13 @@ def train(
     stops being finite and `CheckpointError` if the run's files cannot be written; these, and whatever else ends the
     training, are recorded in `result.json` first. `BusyError` if another process trains in the folder.
 
-    The processes of a `group` all call this with the same arguments. Only the first one touches the folder, says
-    anything and calls `on_cycle`; a signal to any of them ends all. `WorkerLost` is raised if one of them is gone.
+    The processes of a `group` all call this with the same arguments. Only rank 0 touches the folder, calls `log` and
+    calls `on_cycle`; a signal to any of them ends all. `WorkerLost` is raised if one of them is gone.
     """
     options = options or TrainOptions()
     expect_same(group, {**config.flat(), "out": str(out), "resume": resume})
     if group.rank:
-        return _follow(config, resume, group)
+        return _train_as_worker(config, resume, group)
     folder = RunFolder.open(out, config, extend=options.extend) if resume else RunFolder.unused(out)
     with _threads(config.threads):
         with enough_memory():
@@ -102,21 +102,21 @@ def train(
             with folder.locked():
                 if not resume:
                     RunFolder.unused(out).write_config(config)  # asked again: another process may have been faster
-                run = _Run(config, folder, options, agent, say)
+                run = _Run(config, folder, options, agent, log)
                 if resume:
                     run.restore()
                     if (saved := folder.config) != config:
                         folder.write_config(config)
                         if config.steps > saved.steps:
                             steps = f"from {saved.steps:,} to {config.steps:,} steps"
-                            say(f"Extended {steps}; schedules go on as shares of the new total.")
+                            log(f"Extended {steps}; schedules go on as shares of the new total.")
                 return run.go(on_cycle)
         finally:
             agent.collector.envs.close()
 
 
-def _follow(config: RunConfig, resume: bool, group: ProcessGroup) -> Outcome:
-    """The same training in all processes but the first: what `_Run` does, without folder and words."""
+def _train_as_worker(config: RunConfig, resume: bool, group: ProcessGroup) -> Outcome:
+    """The same training in the worker processes: what `_Run` does, without files and messages."""
     with _threads(config.threads):
         agent = build(config, group)
         start = monotonic()
@@ -133,7 +133,7 @@ def _follow(config: RunConfig, resume: bool, group: ProcessGroup) -> Outcome:
                     stopped = group.any(stop.is_set())
             if steps_saved != agent.steps:
                 agent.state_dict()
-            group.any(False)  # until the first has written it
+            group.any(False)  # until rank 0 has written it
             status: Literal["finished", "interrupted"] = "finished" if agent.steps >= config.steps else "interrupted"
             return Outcome(status, agent.steps, monotonic() - start, [], agent.collector.visits.copy(), {})
         finally:
@@ -141,12 +141,12 @@ def _follow(config: RunConfig, resume: bool, group: ProcessGroup) -> Outcome:
 
 
 class _Run:
-    """One call of `train`, in the first process or the only one."""
+    """One call of `train`, in rank 0 or the only process."""
 
     def __init__(
-        self, config: RunConfig, folder: RunFolder, options: TrainOptions, agent: Agent, say: Callable[[str], None]
+        self, config: RunConfig, folder: RunFolder, options: TrainOptions, agent: Agent, log: Callable[[str], None]
     ) -> None:
-        self.config, self.folder, self.options, self.agent, self.say = config, folder, options, agent, say
+        self.config, self.folder, self.options, self.agent, self.log = config, folder, options, agent, log
         self.averages = Averages()
         self.metrics: dict[str, float] = {}
         self.metrics_size = 0
@@ -164,12 +164,12 @@ class _Run:
         loaded = load_checkpoint(self.folder.checkpoints)
         self.agent.group.any(loaded is not None)
         if loaded is None:
-            self.say("No checkpoint yet: starting from the beginning.")
+            self.log("No checkpoint yet: starting from the beginning.")
             return
         for problem in loaded.damaged:
-            self.say(f"{problem}; using {loaded.path.name}.")
+            self.log(f"{problem}; using {loaded.path.name}.")
         if differing := differing_versions(loaded.versions):
-            self.say(f"This run was written with {differing}: its numbers may differ from here on.")
+            self.log(f"This run was written with {differing}: its numbers may differ from here on.")
         state = loaded.state
         try:
             check_like(self._state(0, {}), state, "run")
@@ -181,9 +181,9 @@ class _Run:
             raise CheckpointError(f"{loaded.path} does not fit this run: {problem}") from problem
         self.metrics_size, self.next_line = state["metrics_size"], state["next_line"]
         self.earlier_seconds = state["seconds"]
-        self.say(f"Resuming at step {self.agent.steps:,} of {self.config.steps:,}.")
+        self.log(f"Resuming at step {self.agent.steps:,} of {self.config.steps:,}.")
         if not self.agent.collector.exact:
-            self.say(
+            self.log(
                 f"{self.config.env_id} cannot save its state: new episodes begin, so this run will differ from an "
                 "uninterrupted one."
             )
@@ -195,7 +195,7 @@ class _Run:
             lines = MetricsFile(folder.metrics_file, self.metrics_size)
             open_files.callback(lines.close)
             options = self.options
-            loggers = open_loggers(options.log, folder.path, config.flat(), steps, self.say, options.tensorboard)
+            loggers = open_loggers(options.log, folder.path, config.flat(), steps, self.log, options.tensorboard)
             for logger in loggers:
                 open_files.callback(logger.close)
             try:
@@ -208,14 +208,14 @@ class _Run:
                 self._try_result("failed", str(error))
                 raise
             except Exception as error:
-                if not isinstance(error, WorkerLost):  # which `_noting_loss` has noted, with more to say
+                if not isinstance(error, WorkerLost):  # which `_recording_loss` has recorded, with more detail
                     self._try_result("failed", f"{type(error).__name__}: {error}")
                 raise
 
     def _train(self, lines: MetricsFile, loggers: list[Logger], on_cycle: OnCycle | None) -> Outcome:
         agent, config = self.agent, self.config
         saved, steps_saved, stopped = monotonic(), -1, False
-        with _graceful() as stop, self._noting_loss():
+        with _graceful() as stop, self._recording_loss():
             while agent.steps < config.steps and not stopped:
                 self.averages.add(agent.cycle())
                 self._show_messages()
@@ -242,7 +242,7 @@ class _Run:
     def _show_messages(self) -> None:
         """What the agent's monitor found, once each."""
         for message in self.agent.messages:
-            self.say(f"Step {self.agent.steps:,}: {message}.")
+            self.log(f"Step {self.agent.steps:,}: {message}.")
         self.agent.messages.clear()
 
     def _line(self, lines: MetricsFile, loggers: list[Logger]) -> None:
@@ -271,7 +271,7 @@ class _Run:
         }
 
     @contextmanager
-    def _noting_loss(self) -> Iterator[None]:
+    def _recording_loss(self) -> Iterator[None]:
         """If another process is lost, say so and from where the run can go on, before a signal ends this one too."""
         try:
             yield
@@ -279,7 +279,7 @@ class _Run:
             kept = checkpoints(self.folder.checkpoints)
             rest = f"the last checkpoint is {kept[0].name}" if kept else "there is no checkpoint yet"
             self._try_result("failed", f"{error}; {rest}")
-            self.say(f"Step {self.agent.steps:,}: {error}. The run ends here; {rest}.")
+            self.log(f"Step {self.agent.steps:,}: {error}. The run ends here; {rest}.")
             raise
 
     def _keep_models(self) -> None:
@@ -292,7 +292,7 @@ class _Run:
         try:
             self._result(status, error)
         except OSError as second:
-            self.say(f"result.json cannot be written either: {second}")
+            self.log(f"result.json cannot be written either: {second}")
 
     def _result(self, status: str, error: str | None = None) -> None:
         agent = self.agent

@@ -64,7 +64,7 @@ class SweepState:
 
     def died(self, index: int, reason: str) -> None:
         """The process of a job has died; it is tried again."""
-        self.say(f"[yellow]again[/yellow] {escape(self.jobs[index].name)}: {escape(reason)}")
+        self.log(f"[yellow]again[/yellow] {escape(self.jobs[index].name)}: {escape(reason)}")
 
     def finished(self, index: int, content: bytes) -> None:
         """A job has a result: the content of its file."""
@@ -80,7 +80,7 @@ class SweepState:
         """A job has no result and is not tried again."""
         self._close(index)
         self.failures.append(f"{self.jobs[index].name}: {reason}")
-        self.say(f"[red]failed[/red] {escape(self.failures[-1])}")
+        self.log(f"[red]failed[/red] {escape(self.failures[-1])}")
 
     def waiting(self) -> None:
         """Show the work as it is now; called now and then so that clocks go on."""
@@ -92,14 +92,14 @@ class SweepState:
         self.bar.update(self.task, description=runs, completed=completed, rest=rest)
         if self.bar.disable and now - self.shown >= LINE_SECONDS:
             self.shown = now
-            self.say(f"{runs}, {rest}")
+            self.log(f"{runs}, {rest}")
 
     def left(self, elapsed: float) -> float | None:
         """Seconds left at the speed so far; None if there is no speed yet."""
         open_work = self.total - sum(self.done)
         return 0.0 if not open_work else open_work * elapsed / self.worked if self.worked else None
 
-    def say(self, text: str) -> None:
+    def log(self, text: str) -> None:
         """Print above the bar."""
         self.console.print(text, soft_wrap=True, markup=True)
 

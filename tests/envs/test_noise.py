@@ -207,15 +207,6 @@ def test_contract(config: NoiseConfig) -> None:
 def test_single_environment_passes_the_checker(config: NoiseConfig) -> None:
     env = NoisyEnv(MountainCar(), config)
     check_env(env, skip_render_check=True)
-    env.reset(seed=0)
-    env.action_space.seed(0)
-    for _ in range(10):
-        env.step(env.action_space.sample())
-    state = env.get_state()
-    actions = [env.action_space.sample() for _ in range(20)]
-    first = [env.step(action)[0] for action in actions]
-    env.set_state(state)
-    np.testing.assert_array_equal(first, [env.step(action)[0] for action in actions])
 
 
 def test_an_image_batch_is_copied_at_most_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,31 +306,6 @@ def test_bad_configs(settings_: dict[str, Any], message: str) -> None:
 def test_configs_that_do_not_fit(config: NoiseConfig, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         NoisyEnv(Counter(), config)
-
-
-class Detailed(MountainCar):
-    """Its info holds an array and a dict, as those of other environments do."""
-
-    def step(self, action: Any) -> Any:
-        *rest, info = super().step(action)
-        return *rest, {**info, "pose": np.arange(3.0), "episode": {"l": 1}}
-
-
-def test_a_single_environment_with_any_info_is_saved_and_restored() -> None:
-    env = NoisyEnv(Detailed(), FROZEN)
-    env.reset(seed=0)
-    env.step(np.zeros(2, np.float32))
-    state = env.get_state()
-    assert all(value.dtype != object for value in state.values())
-    twice = []
-    for _ in range(2):
-        env.set_state(state)
-        watched, *_, info = env.step(np.ones(2, np.float32))
-        assert info["noise"]
-        assert isinstance(info["cell"], int)
-        assert info["pose"].tolist() == [0.0, 1.0, 2.0]
-        twice.append([*watched, *env.step(np.zeros(2, np.float32))[0]])
-    assert twice[0] == twice[1]
 
 
 def test_wrong_use_says_what_helps() -> None:

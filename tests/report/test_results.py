@@ -77,16 +77,6 @@ def test_a_missing_folder_is_named(tmp_path):
     assert "not a folder" in read_results([tmp_path / "nowhere"], KNOWN).warnings[0]
 
 
-def test_files_without_format_scale_and_condition_are_read(tmp_path):
-    old = result(experiment="mnist")
-    for key in ("scale", "condition"):
-        del old["settings"][key]
-    del old["format"], old["scores"]
-    write(tmp_path, old, "lpm/seed_0.json")
-    (group,) = read_results([tmp_path], KNOWN).groups
-    assert (group.experiment, group.scale, len(group.results)) == ("mnist", "", 1)
-
-
 def with_(**changes: Any) -> dict[str, Any]:
     return result() | changes
 
@@ -100,6 +90,7 @@ def with_(**changes: Any) -> dict[str, Any]:
         ("[]", "expected a result with settings"),
         ("[" * 100_000, "not a complete JSON file"),
         (with_(format=2), "expected format 1, got 2"),
+        ({k: v for k, v in result().items() if k != "format"}, "expected format 1, got None"),
         (with_(settings={}), "settings.experiment: expected str"),
         (result(seed=True), "settings.seed: expected int"),
         (result(condition=["x"]), "settings.condition: expected str"),

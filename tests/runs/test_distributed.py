@@ -119,7 +119,7 @@ def test_a_killed_process_ends_the_run_which_goes_on_from_its_checkpoint(pairs: 
     assert result["status"] == "failed"
     assert "it died or was killed" in result["error"]
     lines: list[str] = []
-    outcome = train(folder.config, folder.path, resume=True, say=lines.append)
+    outcome = train(folder.config, folder.path, resume=True, log=lines.append)
     assert lines[0] == "Resuming at step 128 of 1,280."
     assert outcome.status == "finished"
     assert [row["step"] for row in read_metrics(folder.metrics_file)] == [128 * (i + 1) for i in range(10)]
@@ -133,9 +133,9 @@ def test_a_signal_to_one_process_ends_all_and_another_number_goes_on(pairs: Path
     assert "Resuming at step 128 of 1,280." in said
     assert "Interrupted at step 512, and saved." in said
     assert found["texts"][1] == ""
-    outcome = train(folder.config, folder.path, resume=True, say=lambda line: None)
+    outcome = train(folder.config, folder.path, resume=True, log=lambda line: None)
     assert outcome.status == "finished"
-    train(folder.config, tmp_path / "one", say=lambda line: None)
+    train(folder.config, tmp_path / "one", log=lambda line: None)
     states = [load_checkpoint(path / "checkpoints") for path in (folder.path, tmp_path / "one")]
     a, b = (state.state["agent"]["policy"] for state in states if state is not None)
     weights = [name for name in a if "weight" in name]

@@ -29,14 +29,14 @@ def test_a_full_disk_is_reported_and_the_last_good_checkpoint_kept(tmp_path: Pat
     out, config = tmp_path / "run", config_of()
     try:
         with pytest.raises(CheckpointError, match="cannot write the checkpoint of step 96") as caught:
-            train(config, out, ALWAYS, say=silent, on_cycle=fill)
+            train(config, out, ALWAYS, log=silent, on_cycle=fill)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "the last good checkpoint is step-000000000048-" in str(caught.value)
     assert [path.name[:17] for path in (out / "checkpoints").iterdir()] == ["step-000000000048"]
     assert json.loads((out / "result.json").read_text())["status"] == "failed"
-    train(config, out, resume=True, say=silent)
-    train(config, tmp_path / "whole", say=silent)
+    train(config, out, resume=True, log=silent)
+    train(config, tmp_path / "whole", log=silent)
     assert_equal_runs(tmp_path / "whole", out)
 
 
@@ -48,7 +48,7 @@ def test_metrics_on_a_full_disk_end_the_run_like_a_checkpoint(tmp_path: Path) ->
 
     try:
         with pytest.raises(CheckpointError, match="File too large"):
-            train(config_of(), tmp_path, TrainOptions(tensorboard=False), say=silent, on_cycle=fill)
+            train(config_of(), tmp_path, TrainOptions(tensorboard=False), log=silent, on_cycle=fill)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
@@ -62,21 +62,21 @@ def test_what_others_raise_stays_what_it_is_and_is_recorded(problem: Exception, 
             raise problem
 
     with pytest.raises(type(problem)) as caught:
-        train(config_of(), tmp_path / "run", ALWAYS, say=silent, on_cycle=fail)
+        train(config_of(), tmp_path / "run", ALWAYS, log=silent, on_cycle=fail)
     assert caught.value is problem
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert (result["status"], result["steps"]) == ("failed", 96)
     assert result["error"] == f"{type(problem).__name__}: {problem}"
-    train(config_of(), tmp_path / "run", resume=True, say=silent)
-    train(config_of(), tmp_path / "whole", say=silent)
+    train(config_of(), tmp_path / "run", resume=True, log=silent)
+    train(config_of(), tmp_path / "whole", log=silent)
     assert_equal_runs(tmp_path / "whole", tmp_path / "run")
 
 
 def test_a_logger_that_cannot_be_opened_leaves_the_result_of_an_ended_run(tmp_path: Path) -> None:
-    train(config_of(), tmp_path, say=silent)
+    train(config_of(), tmp_path, log=silent)
     before = (tmp_path / "result.json").read_bytes()
     with pytest.raises(ValueError, match="log: expected none, wandb or mlflow, got 'paper'"):
-        train(config_of(), tmp_path, TrainOptions(log="paper"), resume=True, say=silent)  # type: ignore[arg-type]
+        train(config_of(), tmp_path, TrainOptions(log="paper"), resume=True, log=silent)  # type: ignore[arg-type]
     assert (tmp_path / "result.json").read_bytes() == before
 
 
@@ -114,7 +114,7 @@ def test_nan_names_module_and_step_and_keeps_what_was_good(tmp_path: Path) -> No
                 agent.policy.critic[-1].bias.fill_(float("nan"))  # type: ignore[union-attr, operator]
 
     with pytest.raises(NonFiniteError, match=r"policy \(critic\) is nan at step 192"):
-        train(config_of(), tmp_path, ALWAYS, say=silent, on_cycle=poison)
+        train(config_of(), tmp_path, ALWAYS, log=silent, on_cycle=poison)
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["status"] == "failed"
     assert "policy (critic)" in result["error"]
@@ -123,15 +123,15 @@ def test_nan_names_module_and_step_and_keeps_what_was_good(tmp_path: Path) -> No
 
 
 def test_unfinished_files_of_a_killed_process_are_removed(tmp_path: Path) -> None:
-    train(config_of(), tmp_path, say=silent)
+    train(config_of(), tmp_path, log=silent)
     left = tmp_path / "checkpoints" / ".99-1.unfinished"
     left.write_bytes(b"half")
-    train(config_of(), tmp_path, resume=True, say=silent)
+    train(config_of(), tmp_path, resume=True, log=silent)
     assert not left.exists()
 
 
 def test_a_shortened_metrics_file_is_refused(tmp_path: Path) -> None:
-    train(config_of(), tmp_path, say=silent)
+    train(config_of(), tmp_path, log=silent)
     (tmp_path / "metrics.jsonl").write_bytes(b"")
     with pytest.raises(ValueError, match="the file was changed"):
-        train(config_of(), tmp_path, resume=True, say=silent)
+        train(config_of(), tmp_path, resume=True, log=silent)

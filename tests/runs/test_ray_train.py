@@ -41,7 +41,7 @@ def test_the_example_equals_one_process(example: Any, tmp_path: Path) -> None:
     result = example.main([*words, "--workers", "2"])
     assert result.error is None
     config = RunFolder(tmp_path / "two").config
-    train(config, tmp_path / "one", say=lambda line: None)
+    train(config, tmp_path / "one", log=lambda line: None)
     states = [load_checkpoint(tmp_path / name / "checkpoints") for name in ("one", "two")]
     assert states[0] is not None
     assert states[1] is not None

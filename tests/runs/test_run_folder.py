@@ -24,7 +24,7 @@ from lpm.utils.versions import pip_install
 
 
 def test_the_folder_holds_what_the_docs_say(tmp_path: Path) -> None:
-    train(config_of(), tmp_path, say=silent)
+    train(config_of(), tmp_path, log=silent)
     expected = {"config.toml", "machine.json", "metrics.jsonl", "checkpoints", "result.json", "tensorboard"}
     assert {path.name for path in tmp_path.iterdir()} == expected
     rows = read_metrics(tmp_path / "metrics.jsonl")
@@ -110,7 +110,7 @@ def test_values_of_every_kind_survive_a_file() -> None:
 def test_without_tensorboard_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lpm.runs.loggers.find_spec", lambda name: None)
     said: list[str] = []
-    train(config_of(), tmp_path, say=said.append)
+    train(config_of(), tmp_path, log=said.append)
     assert [line for line in said if "TensorBoard" in line] == [
         f"No TensorBoard events: {pip_install('tensorboard')} to have them."
     ]
@@ -120,7 +120,7 @@ def test_without_tensorboard_one_line_says_so(tmp_path: Path, monkeypatch: pytes
 def test_a_service_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lpm.runs.loggers.find_spec", lambda name: None)
     with pytest.raises(ValueError, match="--log wandb: the package is not installed"):
-        train(config_of(), tmp_path, TrainOptions(log="wandb"), say=silent)
+        train(config_of(), tmp_path, TrainOptions(log="wandb"), log=silent)
 
 
 class Fake:
@@ -153,7 +153,7 @@ def test_services_receive_every_line(
     service: Any, start: str, log: str, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = fake_service(service, monkeypatch)
-    train(config_of(), tmp_path, TrainOptions(log=service), say=silent)
+    train(config_of(), tmp_path, TrainOptions(log=service), log=silent)
     called = [name for name, _, _ in fake.calls]
     assert called[-1] == end
     assert start in called
@@ -164,7 +164,7 @@ def test_a_page_belongs_to_one_run_and_survives_its_resume(tmp_path: Path, monke
     """Runs in folders of the same name shared one page."""
     fake, options = fake_service("wandb", monkeypatch), TrainOptions(log="wandb")
     for folder, resume in (("a", False), ("b", False), ("a", True)):
-        train(config_of(), tmp_path / folder / "run", options, resume=resume, say=silent)
+        train(config_of(), tmp_path / folder / "run", options, resume=resume, log=silent)
     first, other, resumed = (kwargs for name, _, kwargs in fake.calls if name == "init")
     assert first["name"] == other["name"] == "run"
     assert first["id"] == resumed["id"] != other["id"]

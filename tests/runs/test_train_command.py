@@ -92,7 +92,7 @@ def test_resume_with_the_same_command_is_accepted_with_another_refused(tmp_path:
         (["CartPole-v1", "--bonus", "random"], "unknown bonus 'random'"),
         (["CartPole-v1", "--bonus", "lmp"], "unknown bonus 'lmp'; did you mean lpm"),
         (["CartPole-v1", "--algo", "a2cc"], "unknown algorithm 'a2cc'; did you mean a2c"),
-        (["CartPole-v1", "--preset", "paper-atary"], "unknown preset 'paper-atary' of ppo; did you mean paper-atari"),
+        (["CartPole-v1", "--preset", "paper-atary"], "unknown preset of ppo 'paper-atary'; did you mean paper-atari"),
         (["CartPole-v0x", "--bonus", "none"], "unknown environment 'CartPole-v0x'; did you mean CartPole-v"),
         (["--bonus", "none"], "say which environment"),
         (["CartPole-v1", "--resume"], "--resume: say which run.*; CartPole-v1 holds none"),

@@ -17,7 +17,7 @@ from lpm.runs import train
 @pytest.mark.parametrize("env", ["car", "maze"])
 def test_a_gif_and_a_heat_map(env: str, tmp_path: Path) -> None:
     config = config_of("a2c", "none", env, cycles=2)
-    train(config, tmp_path, say=silent)
+    train(config, tmp_path, log=silent)
     assert run([str(tmp_path), "--steps", "6", "--every", "2"]) == 0
     with Image.open(tmp_path / "rollout.gif") as gif:
         assert gif.n_frames >= 2
@@ -29,7 +29,7 @@ def test_a_gif_and_a_heat_map(env: str, tmp_path: Path) -> None:
 def test_greedy_rollouts_repeat_and_random_runs_act_randomly(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    train(config_of("ppo", "none", cycles=1, policy="uniform"), tmp_path, say=silent)
+    train(config_of("ppo", "none", cycles=1, policy="uniform"), tmp_path, log=silent)
     for out in ("a", "b"):
         run([str(tmp_path), "--steps", "5", "--out", str(tmp_path / out)])
     assert (tmp_path / "a/rollout.gif").read_bytes() == (tmp_path / "b/rollout.gif").read_bytes()
@@ -83,7 +83,7 @@ def test_cells_of_no_known_layout_are_not_drawn(env_id: str) -> None:
 
 
 def test_no_map_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    train(config_of("a2c", "none", cycles=1), tmp_path, say=silent)
+    train(config_of("a2c", "none", cycles=1), tmp_path, log=silent)
     monkeypatch.setattr("lpm.commands.watch.LAYOUTS", {})
     assert run([str(tmp_path), "--steps", "2"]) == 0
     assert "of 100 cells visited, no map" in capsys.readouterr().out
@@ -123,7 +123,7 @@ def test_an_environment_that_cannot_be_drawn_is_named_with_what_to_do(
     monkeypatch.setattr("sys.platform", "linux")
     gym.register("Undrawn-v0", env, max_episode_steps=5)
     try:
-        train(replace(config_of("a2c", "none", cycles=1), env_id="Undrawn-v0", env={}), tmp_path, say=silent)
+        train(replace(config_of("a2c", "none", cycles=1), env_id="Undrawn-v0", env={}), tmp_path, log=silent)
         with pytest.raises(ValueError, match=f"Undrawn-v0 .*{words}"):
             run([str(tmp_path), "--steps", "2"])
     finally:
@@ -134,6 +134,6 @@ def test_an_environment_that_cannot_be_drawn_is_named_with_what_to_do(
 def test_a_film_of_a_minigrid_run_is_small(tmp_path: Path) -> None:
     pytest.importorskip("minigrid")
     config = replace(config_of("a2c", "none", cycles=1), env_id="MiniGrid-MultiRoom-N6-v0", env={})
-    train(config, tmp_path, say=silent)
+    train(config, tmp_path, log=silent)
     assert run([str(tmp_path), "--steps", "40"]) == 0
     assert (tmp_path / "rollout.gif").stat().st_size < 3e6 * 40 / 500

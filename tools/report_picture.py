@@ -1,8 +1,8 @@
 """Take docs/images/report.png anew: the first screen of `lpm report results`.
 
-    python -m lpm_paper.report_picture     # needs Chromium, ChromeDriver and selenium
+    python tools/report_picture.py     # needs Chromium, ChromeDriver and selenium
 
-The ranking that it shows is stored in the picture, so that `lpm_paper/refresh.py` can say when it is out of date.
+The ranking that it shows is stored in the picture, so that `lpm_paper.refresh` can tell when it is out of date.
 """
 
 from __future__ import annotations
@@ -13,21 +13,12 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from lpm.report.analysis import Analysis
 from lpm.report.pages import write_pages
-from lpm.report.ranking import rank
+from lpm_paper.refresh import REPORT_PICTURE, ROOT, first_screen
 
-ROOT = Path(__file__).resolve().parents[1]
-PICTURE = ROOT / "docs" / "images" / "report.png"
 WIDTH, HEIGHT = 1400, 1000
-
-
-def shown(analyses: Sequence[Analysis]) -> list[list[Any]]:
-    """What the first screen says: methods in order, with their scores as printed."""
-    ranking = rank(analyses)
-    return [] if ranking is None else [[place.label, f"{place.score.value:.2f}"] for place in ranking.places]
 
 
 def take(page: Path, analyses: Sequence[Analysis], path: Path) -> None:
@@ -54,12 +45,12 @@ def take(page: Path, analyses: Sequence[Analysis], path: Path) -> None:
     finally:
         browser.quit()
     notes = PngImagePlugin.PngInfo()
-    notes.add_text("Description", json.dumps(shown(analyses)))
+    notes.add_text("Description", json.dumps(first_screen(analyses)))
     image.quantize(128).save(path, optimize=True, pnginfo=notes)
 
 
 if __name__ == "__main__":
     with TemporaryDirectory() as name:
         page = Path(name) / "index.html"
-        take(page, write_pages([ROOT / "results"], page).analyses, PICTURE)
-        print(f"taken: {PICTURE.relative_to(ROOT)}")
+        take(page, write_pages([ROOT / "results"], page).analyses, REPORT_PICTURE)
+        print(f"taken: {REPORT_PICTURE.relative_to(ROOT)}")
