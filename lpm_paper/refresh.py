@@ -40,11 +40,7 @@ from lpm.storage.files import write_atomic
 from lpm.suite import noise_table
 from lpm.suite.scorecard import hundredths
 from lpm.suite.stored import read_scorecards
-<<<<<<< HEAD
-from lpm_paper import PAPER, command_reference, leaderboard, report_picture, sb3_results
-=======
-from lpm_paper import PAPER, leaderboard, sb3_results
->>>>>>> 41024a1f (Runs: messages go to log; one layout of result files; smaller parts)
+from lpm_paper import PAPER, command_reference, leaderboard, sb3_results
 from lpm_paper.hostile import worst_first
 from lpm_paper.leaderboard import folded
 from lpm_paper.methods import ALL, FORMER
