@@ -17,7 +17,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -26,11 +26,11 @@ from typing import Any
 from gymnasium.spaces import Box, Discrete
 
 from lpm.commands.bonuses import fields_of
-from lpm.core.registry import lookup, make
+from lpm.core.registry import lookup, make, names
 from lpm.core.spaces import Spaces
 from lpm.report.analysis import Analysis
 from lpm.report.export import drawings, markdown_scores
-from lpm.report.families import RECOMMENDED, REFERENCES, looks
+from lpm.report.families import FAMILIES, RECOMMENDED, REFERENCES, family_of, looks
 from lpm.report.figures import encoded
 from lpm.report.pages import write_pages
 from lpm.report.ranking import rank
@@ -176,12 +176,26 @@ def settings(analyses: Analyses, *bonuses: str) -> str:
     """NAME…: what bonuses can be used with, and their fields with defaults and meanings."""
     tables = []
     for bonus in bonuses:
-        made = make(bonus, Spaces(Box(-1, 1, (4,)), Discrete(2)))
-        known = (not made.needs, not (made.episodic or made.needs))
-        fits = markdown_table(FITS, [(f"`{bonus}`", *SPACES, *("yes" if answer else "no" for answer in known))])
+        fits = markdown_table(FITS, [(f"`{bonus}`", *SPACES, *learners(bonus))])
         rows = [(f"`{name}`", f"`{default}`", meaning) for name, default, meaning in fields_of(lookup(bonus))]
         tables.append(f"{fits}\n{markdown_table(('field', 'default', 'meaning'), rows)}")
     return "\n".join(tables)
+
+
+def overview(analyses: Analyses, title: str) -> str:
+    """TITLE of the column of uses: every bonus, what it rewards and is for, and what it works with."""
+    pages, rows = {"lgn_lifelong": "lgn", "episodic_count": "count"}, []
+    for name in (RECOMMENDED, *(name for name in names() if name != RECOMMENDED)):
+        kind, use = FAMILIES[family_of(name)].label, lookup(name).bonus.use
+        rows.append((f"[`{name}`]({pages.get(name, name)}.md)", kind, use, *learners(name)))
+    return markdown_table(("bonus", "rewards", title, ON_POLICY, OFF_POLICY), rows)
+
+
+@cache
+def learners(bonus: str) -> tuple[str, str]:
+    """Whether it works on-policy and off-policy."""
+    made = make(bonus, Spaces(Box(-1, 1, (4,)), Discrete(2)))
+    return "no" if made.needs else "yes", "no" if made.episodic or made.needs else "yes"
 
 
 ON_POLICY, OFF_POLICY = "SB3's PPO, A2C …, TorchRL, RLlib, your loop", "SB3's SAC, DQN, TD3 …"
@@ -310,6 +324,7 @@ MARKERS: Mapping[str, Callable[..., str]] = {
     "bonus": bonus_table,
     "settings": settings,
     "options": options,
+    "overview": overview,
     "suite": suite,
     "sb3": sb3,
     "kills": kills_table,

@@ -82,17 +82,17 @@ class LGNConfig:
     memory_size: int = 1024
     """States that are remembered: the latest of each environment's episode, and a sample of the run."""
     gate: bool = True
-    """Whether novelty counts only as far as what comes after (o, a) can be predicted."""
+    """Whether novelty counts only as far as the next observation can be predicted."""
     filter: bool = True
-    """Whether noise of sensors is filtered out of the states. Needs episodes: "lifelong" alone never does."""
+    """Whether small noise on observations is filtered out. Needs episodes: "lifelong" alone has no filter."""
     units: bool = True
     """Whether distances are measured in steps (slow features then count more than fast ones), or in features."""
     features: int = 64
-    """Most numbers of φ: wider vectors are projected to it."""
+    """Most features of a state; wider vectors are projected to so many."""
     fourier: int = 64
-    """Random Fourier features of a vector that f and g see besides it. Images: none, linear models do."""
+    """Random Fourier features that the two models see beside the features. For vectors only."""
     horizon: float = 10_000.0
-    """Transitions after which one has faded to 1/e in f, g, the size of a step and the noise of sensors."""
+    """Transitions after which old data count 1/e: in the models, the size of a step and the measured noise."""
     warmup: int = 256
     """Transitions to observe before scales are fixed and anything is rewarded."""
 
