@@ -138,11 +138,9 @@ def test_runs_the_paper_knows_nothing_of_are_not_held_against_it():
 
 def test_what_nothing_was_decided_about_is_not_counted_as_lost():
     """The demo has two seeds of four methods: "0 of 8 claims hold" would be said of a paper that was not tested."""
-    tiles = re.findall(r'<div class="tile"><b>(.*?)</b>', page([analyse(mountain_car(seeds=2))]))
-    assert tiles[1] == "–"
-    assert re.match(
-        r"\d+ <small>of \d+</small>$", re.findall(r'<div class="tile"><b>(.*?)</b>', page([analyse(mountain_car())]))[1]
-    )
+    few, enough = (page([analyse(mountain_car(seeds=seeds))]) for seeds in (2, 5))
+    assert "<b>–</b>of the paper's claims hold" in few.replace("&#39;", "'")
+    assert re.search(r"<b>\d+ <small>of \d+</small></b>of the paper's claims hold", enough.replace("&#39;", "'"))
 
 
 def test_the_same_ranking_every_time():
