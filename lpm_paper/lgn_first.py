@@ -28,7 +28,7 @@ from lpm.core.settings import expect_at_least, expect_choice
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.buffers import RingBuffer
-from lpm.nn.closed_form import STILL, FadingCovariance, RidgeByAction, inverse_root
+from lpm.nn.closed_form import MIN_STEP, FadingCovariance, RidgeByAction, inverse_root
 from lpm.nn.frozen import Design, FrozenFeatures
 from lpm.nn.inputs import HashedSample, ObservationInput
 from lpm.nn.memory import WindowMemory, nearest_weighted
@@ -53,7 +53,7 @@ def bounded_influence(rows: Tensor) -> Tensor:
     [1.0, 1.0, 1.0, 0.5, 0.5, 0.009900989942252636]
     """
     squares = rows.square().sum(1)
-    moving = squares[squares > STILL * squares.mean()]
+    moving = squares[squares > MIN_STEP * squares.mean()]
     middle = moving.median().clamp_min(1e-12) if len(moving) else squares.new_ones(())
     return middle / (middle + squares)
 
@@ -150,7 +150,7 @@ class LGNFirst(IntrinsicReward):
 
     def _run(self, batch: Transitions, *, keep: bool, score: bool = True) -> Tensor:
         obs, next_obs = self.state.of_block(batch, scaled=False)
-        line = self.episode.line(batch, obs, next_obs) if self.episodic else None
+        line = self.episode.timeline(batch, obs, next_obs) if self.episodic else None
         reward = torch.zeros(batch.shape, device=batch.device)
         if score and self.updates > 0:
             gate, weight = self._gates(self.state.scaled(obs.flatten(0, 1)), batch.action.flatten(0, 1))
@@ -268,7 +268,7 @@ class FirstFeatures(FrozenFeatures):
 
     def encoded(self, obs: Tensor) -> Tensor:
         """Raw observations (B, ...) to (B, W)."""
-        x = self.input.halved(obs) if self.halved else self.input.raw(obs)
+        x = halved(self.input, obs) if self.halved else self.input.raw(obs)
         if self.encoder is None:
             return x.flatten(1)
         features = self.encoder(x)
@@ -277,6 +277,16 @@ class FirstFeatures(FrozenFeatures):
     def scaled(self, rows: Tensor) -> Tensor:
         """Encoded rows (..., W) to φ (..., D)."""
         return self.projected(super().scaled(rows))
+
+
+def halved(layout: ObservationInput, obs: Tensor) -> Tensor:
+    """`raw` images at half the size, each pixel the mean of four: bytes are added up before they are floats."""
+    image = layout.laid_out(obs)
+    image = image.short() if image.dtype == torch.uint8 else image.float()
+    height, width = (size // 2 * 2 for size in image.shape[-2:])
+    rows = image[..., :height:2, :width] + image[..., 1:height:2, :width]
+    sums = (rows[..., ::2] + rows[..., 1::2]).float()
+    return sums.sub_(4 * layout.low).div_(4 * layout.span)
 
 
 class CountedCovariance(FadingCovariance):

@@ -68,7 +68,7 @@ def lay_out(chunks: Sequence[Chunk], running: Sequence[str | None]) -> tuple[lis
     return [places[i] for i in range(len(chunks))], rows
 
 
-def spread(
+def fill_block(
     parts: Sequence[NDArray[np.generic]], places: Sequence[Place], shape: tuple[int, int]
 ) -> NDArray[np.generic]:
     """The chunks' arrays at their places in a (T, N, ...) array; filler repeats a real entry, so that it is valid."""

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpm.adapters._common import make_block, make_mixer, missing, mix_block
-from lpm.adapters._episodes import Chunk, flags, lay_out, spread
+from lpm.adapters._episodes import Chunk, fill_block, flags, lay_out
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.core.mixer import MixerConfig
@@ -193,7 +193,7 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
 
         def block(read: Callable[[Any, slice], Any]) -> NDArray[Any]:
             parts = [np.asarray(read(episode, slice(0, note.length))) for episode, note in kept]
-            return spread(parts, places, shape)
+            return fill_block(parts, places, shape)
 
         terminated, truncated, valid = flags(chunks, places, shape)
         needs_policy = "policy" in self.bonus.needs

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from lpm.agents.agent import Agent, AgentConfig, LearnBatch
+from lpm.agents.agent import Agent, LearnBatch
+from lpm.agents.config import AgentConfig
 from lpm.agents.policy import NetworkConfig
 from lpm.core.settings import Count
 

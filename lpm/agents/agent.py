@@ -1,11 +1,11 @@
-"""What PPO and A2C share: settings, parts, the training cycle, the way from a block to advantages, and state."""
+"""What PPO and A2C share: parts, the training cycle, the way from a block to advantages, and state."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, ClassVar, Literal, get_args
 
@@ -14,71 +14,23 @@ import torch
 from torch import Tensor
 
 from lpm.agents.collect import Block, Collector, Envs
+from lpm.agents.config import AgentConfig, Schedule
 from lpm.agents.gae import gae
 from lpm.agents.oracle import CellCounts
-from lpm.agents.policy import ActorCritic, NetworkConfig
+from lpm.agents.policy import ActorCritic
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.group import SINGLE_PROCESS, ProcessGroup
 from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
 from lpm.core.monitor import BonusMonitor, NonFiniteError, finite
 from lpm.core.registry import resolve_device
-from lpm.core.settings import Count, Settings, expect
 from lpm.core.spaces import Spaces
 from lpm.nn.inputs import in_chunks
 from lpm.storage.state_tree import check_generator, check_like, check_optimizer
 
-Schedule = Literal["constant", "linear", "exponential", "cosine"]
 PolicyKind = Literal["learnt", "uniform", "oracle"]
 POLICIES = get_args(PolicyKind)
 """A policy that learns; and the two references for coverage: uniformly random actions that nothing learns from, and a
 policy that learns from counts of the environment's own cells instead of a bonus."""
-
-
-@dataclass(frozen=True)
-class AgentConfig(Settings):
-    """Settings that every learner has."""
-
-    num_envs: Count = 8
-    """Parallel environments. Paper: 64 (Atari), 1 (MiniWorld)."""
-    rollout_steps: Count = 128
-    """Steps per environment between two updates. Paper: 128 (Atari), 64 (MiniWorld)."""
-    learning_rate: float = 1e-3
-    """Of the optimiser. Paper: 1e-4 (Atari), 0.01 (MiniWorld)."""
-    learning_rate_schedule: Schedule = "linear"
-    """How the learning rate moves to `final_learning_rate` over the run. Once values are right, advantages are mostly
-    noise; a rate that stays high then walks away from a good policy. LPM release: constant."""
-    final_learning_rate: float = 0.0
-    """The learning rate at the end, unless the schedule is "constant"."""
-    gamma: float = 0.99
-    """Discount of the task's reward (with one head: of the sum)."""
-    gae_lambda: float = 0.95
-    """λ of generalised advantage estimation; 1: n-step returns. Release (MiniWorld): 0.95; the paper does not say."""
-    value_heads: Literal[1, 2] = 2
-    """1: one value function for the sum. 2: one each for the task's reward and the bonus, advantages added."""
-    episodic_bonus: bool = False
-    """Whether the bonus's return ends with the episode. False lets it run on (RND): a bonus that is never negative
-    then gives no reason to stay away from the goal. With one head there is one return, so False lets all of it run on,
-    as in the LPM release."""
-    value_coef: float = 0.5
-    """Weight of the value loss (half the mean squared error, summed over heads)."""
-    entropy: float = 0.0
-    """Weight of the entropy bonus. Paper: 0.001 (Atari), 0.03 (MiniWorld); release (MiniWorld): 0.05."""
-    entropy_schedule: Schedule = "constant"
-    """How the entropy weight moves to `final_entropy` over the run."""
-    final_entropy: float = 0.0
-    """The entropy weight at the end, unless the schedule is "constant"."""
-    max_grad_norm: float = 0.5
-    """Bound on the norm of the gradient: of actor and critic each (PPO), or of both where they share convolutions."""
-    normalise_advantage: bool = True
-    """Standardise advantages in each minibatch. Without it the size of policy steps follows the size of the critic's
-    errors, and a solved policy is lost again. LPM release (MiniWorld): no."""
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    """The networks."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_schedule(self, "learning_rate_schedule", "learning_rate", "final_learning_rate")
-        expect_schedule(self, "entropy_schedule", "entropy", "final_entropy")
 
 
 @dataclass(frozen=True)
@@ -222,7 +174,7 @@ class Agent:
 
     # ---- from a block to a batch --------------------------------------------------------------------------
     def raw_bonus(self, block: Block) -> Floats:
-        """(T, N): what the bonus says of the block, with its models as they were during collection."""
+        """(T, N): the bonus of the block before mixing, with its models as they were during collection."""
         if self.oracle is not None:
             return self.oracle.reward(block.cells, block.valid, block.terminated | block.truncated)
         if self.bonus is None:
@@ -333,7 +285,7 @@ class Agent:
         return metrics
 
     def report(self, block: Block, raw: Floats, mixed: Mixed) -> dict[str, float]:
-        """What a cycle says about the environment and the bonus."""
+        """What there is to log of a cycle about the environment and the bonus."""
         collector, valid = self.collector, block.valid
         metrics = {"episodes": float(collector.sums.ended), "reward/task": float(block.reward[valid].mean())}
         if collector.sums.recent:
@@ -346,18 +298,18 @@ class Agent:
         if block.noise_share is not None:
             metrics["noise_share"] = block.noise_share
         if self.bonus is not None:
-            scored, paid = raw[valid], mixed.bonus[valid]
+            scored, weighted = raw[valid], mixed.bonus[valid]
             metrics |= {
                 "bonus/raw_mean": float(scored.mean()),
                 "bonus/raw_std": float(scored.std()),
                 "bonus/raw_min": float(scored.min()),
                 "bonus/raw_max": float(scored.max()),
-                "bonus/mixed_mean": float(paid.mean()),
-                "bonus/mixed_std": float(paid.std()),
+                "bonus/mixed_mean": float(weighted.mean()),
+                "bonus/mixed_std": float(weighted.std()),
             } | {f"mixer/{name}": value for name, value in self.mixer.metrics().items()}
             first = block.first_visits
             if 0 < first.sum() < valid.sum():
-                metrics["bonus/first_visits"] = paid_more(raw[first], raw[valid & ~first])
+                metrics["bonus/first_visits"] = rank_biserial(raw[first], raw[valid & ~first])
         return metrics
 
     # ---- state --------------------------------------------------------------------------------------------
@@ -399,10 +351,10 @@ class Agent:
             (self.seconds if part in self.seconds else self.collector.seconds)[part] = seconds
 
 
-def paid_more(some: Floats, others: Floats) -> float:
+def rank_biserial(some: Floats, others: Floats) -> float:
     """How often one of `some` is above one of the others, less how often it is below: from -1 to 1.
 
-    >>> paid_more(np.array([1.0, 2.0]), np.array([0.0, 1.0]))
+    >>> rank_biserial(np.array([1.0, 2.0]), np.array([0.0, 1.0]))
     0.75
     """
     ordered = np.sort(others)
@@ -416,13 +368,6 @@ def explained_variance(batch: LearnBatch) -> float:
     residual = (batch.returns - batch.values).var(0, correction=0)
     share = torch.where(variance > 1e-12, 1 - residual / variance.clamp_min(1e-12), torch.zeros_like(variance))
     return float(share.mean())
-
-
-def expect_schedule(config: Any, name: str, start: str, end: str) -> None:
-    """Refuse a schedule that cannot lead from the field `start` to the field `end`."""
-    if getattr(config, name) == "exponential":  # it multiplies: from 0 it never leaves, to 0 it is there at once
-        for value in (start, end):
-            expect(config, value, getattr(config, value) > 0, f"a number above 0 with {name}='exponential'")
 
 
 def scheduled(schedule: Schedule, start: float, end: float, progress: float) -> float:

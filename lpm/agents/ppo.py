@@ -10,7 +10,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lpm.agents.agent import Agent, AgentConfig, LearnBatch
+from lpm.agents.agent import Agent, LearnBatch
+from lpm.agents.config import AgentConfig
 from lpm.agents.policy import NetworkConfig
 from lpm.core.settings import Count, expect
 

@@ -13,7 +13,7 @@ from lpm.core.settings import Count, Positive
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience
 from lpm.nn.inverse import InverseFeatures
-from lpm.nn.memory import embed_episodes, episode_starts, episodes_over, in_line
+from lpm.nn.memory import embed_episodes, episode_starts, episodes_over, interleave
 from lpm.nn.seeding import seeded
 
 STEPS_AT_ONCE = 32
@@ -109,7 +109,7 @@ class E3B(MemoryBonus, Learner):
         ended, rewards = batch.done & batch.valid, []
         for start in range(0, batch.shape[0], STEPS_AT_ONCE):
             steps = slice(start, start + STEPS_AT_ONCE)
-            rows = in_line(first[steps], following[steps])
+            rows = interleave(first[steps], following[steps])
             passed = ended[steps].cumsum(0)
             before = (passed - ended[steps].long()).T.repeat_interleave(2, 1)
             exists = torch.stack([starts[steps].any(1), batch.valid[steps].any(1)], 1).flatten()

@@ -216,7 +216,7 @@ class ETD(MemoryBonus, Learner):
 
     # ---- collection ---------------------------------------------------------------------------------------
     def _walk(self, batch: Transitions, keep: bool) -> Tensor:
-        line = self.memory.line(batch, *embed_episodes(batch, self.memory.starts(batch), self._embed))
+        line = self.memory.timeline(batch, *embed_episodes(batch, self.memory.starts(batch), self._embed))
 
         def nearest(query: Tensor, rows: Tensor, seen: Tensor, steps: slice) -> Tensor:
             distance = mrn_distances(rows, query).transpose(1, 2).masked_fill(~seen, torch.inf).amin(2)
@@ -227,7 +227,7 @@ class ETD(MemoryBonus, Learner):
             return reward
         self.memory.keep(batch, line)
         if self.kept is not None:
-            self.kept.keep(batch, self.kept.line(batch, batch.obs, batch.next_obs))
+            self.kept.keep(batch, self.kept.timeline(batch, batch.obs, batch.next_obs))
         env = torch.arange(self.num_envs, device=batch.device).expand(batch.shape)
         self.experience.observe(batch, env=env[batch.valid], done=batch.done[batch.valid])
         return reward

@@ -174,7 +174,7 @@ class LGN(IntrinsicReward):
             states = self.readings.filtered(starts, batch.valid, seen, following, code, self.noise)
             before, after = map(self.noise.shrunk, states)
         x, new = self.state.projected(before), self.state.projected(after)
-        line = self.episode.line(batch, x, new) if self.episodic else None
+        line = self.episode.timeline(batch, x, new) if self.episodic else None
         if score:
             parts = []
             if line is not None:

@@ -14,7 +14,7 @@ from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.inputs import RunningMoments
 from lpm.nn.inverse import InverseFeatures
-from lpm.nn.memory import PAIRS_IN_CACHE, EpisodeLine, WindowMemory, embed_episodes, nearest_squares
+from lpm.nn.memory import PAIRS_IN_CACHE, EpisodeTimeline, WindowMemory, embed_episodes, nearest_squares
 from lpm.nn.random_target import RandomTargetModel
 from lpm.nn.seeding import seeded
 
@@ -105,7 +105,7 @@ class NGU(MemoryBonus, Learner):
         reward = torch.zeros(batch.shape, device=batch.device)
         if self.experience.ready:
             errors = self.experience.each(self._distillation, batch)
-            line = self.memory.line(batch, *embed_episodes(batch, self.memory.starts(batch), self._embed))
+            line = self.memory.timeline(batch, *embed_episodes(batch, self.memory.starts(batch), self._embed))
             episodic, distances = self._episodic(batch, line)
             reward = episodic * self._factor(errors)
             if keep:
@@ -116,7 +116,7 @@ class NGU(MemoryBonus, Learner):
             self.experience.observe(batch)
         return reward
 
-    def _episodic(self, batch: Transitions, line: EpisodeLine) -> tuple[Tensor, Tensor]:
+    def _episodic(self, batch: Transitions, line: EpisodeTimeline) -> tuple[Tensor, Tensor]:
         """r_ep of a block, (T, N), and what `distances` is after each step, (T, 2)."""
 
         def nearest(query: Tensor, rows: Tensor, seen: Tensor, steps: slice) -> Tensor:

@@ -27,7 +27,7 @@ GROWTH = 71.0
 segment."""
 TINY = 1e-12
 """Of the mean |R| of a segment: a deviation of less is rounding, not variation."""
-LEAST = 1e-30
+MIN_DEVIATION = 1e-30
 """A smaller deviation is none: single precision cannot divide by it."""
 
 
@@ -127,7 +127,7 @@ class ReturnScale:
         """Of the open segment."""
         _, count, mean, squares = self._sums
         deviation = np.sqrt(squares / np.maximum(count, 1))
-        deviation[deviation <= np.maximum(TINY * np.abs(mean), LEAST)] = 0.0
+        deviation[deviation <= np.maximum(TINY * np.abs(mean), MIN_DEVIATION)] = 0.0
         return segment_size(deviation)
 
     def _keep(self, size: float) -> None:

@@ -223,9 +223,9 @@ def _cholesky(precision: Tensor) -> Tensor:
     return factor
 
 
-OUTLIER = 9.0
+OUTLIER_SCALE = 9.0
 """Multiples of the typical squared size beyond which a state or a step counts no more: three standard deviations."""
-STILL = 1e-6
+MIN_STEP = 1e-6
 """Of the mean squared step: less than this is standing still."""
 
 
@@ -274,16 +274,16 @@ def inverse_root(matrix: Tensor, ridge: float) -> Tensor:
 
 
 def influence(rows: Tensor, typical: Tensor) -> Tensor:
-    """Huber's weights min(1, OUTLIER · m / size²): no row (B, D) counts for more than OUTLIER of typical size² m.
+    """Huber's weights min(1, OUTLIER_SCALE · m / size²): no row (B, D) counts for more than so many of typical size² m.
 
     >>> influence(torch.tensor([[0.0], [3.0], [30.0]]), torch.tensor(1.0)).tolist()
     [1.0, 1.0, 0.009999999776482582]
     """
-    return (OUTLIER * typical / rows.square().sum(1).clamp_min(1e-30)).clamp_max(1)
+    return (OUTLIER_SCALE * typical / rows.square().sum(1).clamp_min(1e-30)).clamp_max(1)
 
 
 def typical_square(rows: Tensor) -> Tensor:
     """Median squared size of the rows (B, D) that are not 0: an agent that mostly stands still takes steps too."""
     squares = rows.square().sum(1)
-    moving = squares[squares > STILL * squares.mean()]
+    moving = squares[squares > MIN_STEP * squares.mean()]
     return moving.median().clamp_min(1e-12) if len(moving) else squares.new_ones(())

@@ -257,23 +257,14 @@ class ObservationInput(nn.Module):
         """Scaled and laid out, but not standardised."""
         if len(self.shape) == 1:
             return obs.reshape(obs.shape[0], *self.shape).float()
-        image = self._laid_out(obs)
+        image = self.laid_out(obs)
         fresh = image.dtype != torch.float32
         image = image.float()
         if self.low:
             image, fresh = image - self.low, True
         return image.div_(self.span) if fresh else image / self.span
 
-    def halved(self, obs: Tensor) -> Tensor:
-        """`raw` of images at half the size, each pixel the mean of four: bytes are added up before they are floats."""
-        image = self._laid_out(obs)
-        image = image.short() if image.dtype == torch.uint8 else image.float()
-        height, width = (size // 2 * 2 for size in image.shape[-2:])
-        rows = image[..., :height:2, :width] + image[..., 1:height:2, :width]
-        sums = (rows[..., ::2] + rows[..., 1::2]).float()
-        return sums.sub_(4 * self.low).div_(4 * self.span)
-
-    def _laid_out(self, obs: Tensor) -> Tensor:
+    def laid_out(self, obs: Tensor) -> Tensor:
         """Images (B, C, H, W), as they were given otherwise."""
         return obs.permute(0, 3, 1, 2) if self.channels_last else obs.reshape(obs.shape[0], *self.shape)
 
@@ -283,7 +274,7 @@ class ObservationInput(nn.Module):
             # scaled and standardised in one go: images are long, and every pass over them takes its time
             mean, std = self.moments.mean * self.span + self.low, self.moments.std * self.span
             clip = OVERFLOW_CLIP if self.clip is None else self.clip
-            return self._laid_out(obs).float().sub_(mean).div_(std).clamp_(-clip, clip)
+            return self.laid_out(obs).float().sub_(mean).div_(std).clamp_(-clip, clip)
         x = self.raw(obs)
         if self.moments is None:
             return x if obs.dtype == torch.uint8 else x.clamp(-OVERFLOW_CLIP, OVERFLOW_CLIP)  # bounds may be broken
@@ -323,7 +314,7 @@ class ObservationInput(nn.Module):
 
     def _observe_bytes(self, moments: RunningMoments, rows: Tensor) -> None:
         """Sums of at most 256 bytes and of their squares are whole numbers that float32 holds exactly."""
-        for part in torch.split(self._laid_out(rows), 64):
+        for part in torch.split(self.laid_out(rows), 64):
             values = part.float()
             sums = values.sum(0, dtype=torch.float32).double()
             squares = values.square_().sum(0, dtype=torch.float32).double()

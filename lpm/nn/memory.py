@@ -94,7 +94,7 @@ class EpisodicMemory(nn.Module):
         return episode_starts(batch, self.count > 0)
 
 
-def in_line(first: Tensor, following: Tensor) -> Tensor:
+def interleave(first: Tensor, following: Tensor) -> Tensor:
     """Two of (T, N, ...) as one of (N, 2T, ...), taking turns."""
     return torch.stack([first, following], 1).flatten(0, 1).transpose(0, 1)
 
@@ -158,17 +158,17 @@ class WindowMemory(nn.Module):
         """Which of the rows are held, (N, capacity)."""
         return torch.arange(self.capacity, device=self.count.device) >= self.capacity - self.count.unsqueeze(1)
 
-    def line(self, batch: Transitions, obs: Tensor, next_obs: Tensor) -> EpisodeLine:
+    def timeline(self, batch: Transitions, obs: Tensor, next_obs: Tensor) -> EpisodeTimeline:
         """The remembered rows and those of a block, (T, N, ...) for observations and successors, in one line."""
         starts = self.starts(batch)
-        old, live = self.live, in_line(starts, batch.valid)
-        begins = in_line(starts, torch.zeros_like(starts))
+        old, live = self.live, interleave(starts, batch.valid)
+        begins = interleave(starts, torch.zeros_like(starts))
         episode = torch.cat([torch.zeros_like(old, dtype=torch.int64), begins.cumsum(1)], 1)
-        return EpisodeLine(
-            torch.cat([self.rows, in_line(obs, next_obs)], 1), torch.cat([old, live], 1), episode, self.capacity
+        return EpisodeTimeline(
+            torch.cat([self.rows, interleave(obs, next_obs)], 1), torch.cat([old, live], 1), episode, self.capacity
         )
 
-    def keep(self, batch: Transitions, line: EpisodeLine) -> None:
+    def keep(self, batch: Transitions, line: EpisodeTimeline) -> None:
         """Remember the end of a line; nothing of an episode that is over."""
         kept = line.live & (line.episode == line.episode[:, -1:]) & ~episodes_over(batch).unsqueeze(1)
         newer = kept.flip(1).cumsum(1).flip(1)  # 1 for the newest
@@ -187,7 +187,7 @@ Compare = Callable[[Tensor, Tensor, Tensor, slice], Tensor]
 """Of queries (N, S, D), rows (N, M, D), which of them each query sees (N, S, M), and the steps S: (N, S, ...)."""
 
 
-class EpisodeLine(NamedTuple):
+class EpisodeTimeline(NamedTuple):
     """Rows of each environment in time order: remembered ones, then two per step of a block (start and successor)."""
 
     rows: Tensor  # (N, L, ...)

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lpm import MixerConfig
-from lpm.adapters._episodes import Chunk, flags, lay_out, spread
+from lpm.adapters._episodes import Chunk, fill_block, flags, lay_out
 from lpm.core import registry
 from lpm.core.spaces import Spaces
 
@@ -327,7 +327,7 @@ def test_a_lost_episode_gives_its_row_back() -> None:
 
 def test_filler_repeats_a_real_entry() -> None:
     places, _ = lay_out([Chunk("a", 0, 2, True, False), Chunk("b", 0, 1, True, False)], [None, None])
-    block = spread([np.array([5, 6]), np.array([7])], places, (2, 2))
+    block = fill_block([np.array([5, 6]), np.array([7])], places, (2, 2))
     assert block.tolist() == [[5, 7], [6, 5]]
 
 

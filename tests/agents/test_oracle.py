@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lpm.agents import PPO, PPOConfig
-from lpm.agents.agent import paid_more
+from lpm.agents.agent import rank_biserial
 from lpm.agents.oracle import CellCounts
 from lpm.runs import RunConfig
 
@@ -54,7 +54,7 @@ def test_first_visits_are_all_that_an_oracle_pays_in_full() -> None:
     paid = agent.raw_bonus(block)
     assert block.first_visits.sum() == len(np.unique(block.cells[block.valid & (block.cells > 0)]))
     assert paid[block.first_visits].min() == 1
-    assert paid_more(paid[block.first_visits], paid[block.valid & ~block.first_visits]) > 0.8
+    assert rank_biserial(paid[block.first_visits], paid[block.valid & ~block.first_visits]) > 0.8
 
 
 def test_what_it_cannot_do_is_said() -> None:

@@ -141,7 +141,7 @@ def test_window_equals_a_list_per_environment(seed: int, capacity: int) -> None:
                     plain[n].clear()
         action = torch.zeros(steps, envs, dtype=torch.int64)
         batch = Transitions.build(obs, action, following, terminated=done, valid=valid)
-        line = memory.line(batch, obs, following)
+        line = memory.timeline(batch, obs, following)
         found = line.nearest(line.rows, weight)
         torch.testing.assert_close(found[valid], expected[valid], rtol=1e-4, atol=1e-5)
         memory.keep(batch, line)

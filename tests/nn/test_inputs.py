@@ -126,27 +126,6 @@ def test_images_have_no_robust_scale() -> None:
         ObservationInput(spaces(Box(0, 255, (3, 36, 36), np.uint8)), "robust")
 
 
-@pytest.mark.parametrize(
-    "box",
-    [
-        Box(0, 255, (2, 84, 84), np.uint8),
-        Box(0, 255, (75, 81, 3), np.uint8),
-        Box(0, 10, (72, 74), np.uint8),
-        Box(-2, 2, (3, 72, 72)),
-        Box(-np.inf, np.inf, (3, 72, 73)),
-    ],
-)
-def test_halved_images_are_means_of_four_pixels(box: Box) -> None:
-    read = ObservationInput(spaces(box))
-    if box.dtype == np.uint8:
-        obs = torch.randint(int(box.low.min()), int(box.high.max()) + 1, (5, *box.shape)).to(torch.uint8)
-    else:
-        obs = torch.randn(5, *box.shape)
-    expected = torch.nn.functional.avg_pool2d(read.raw(obs), 2)
-    assert read.halved(obs).shape == expected.shape
-    assert torch.allclose(read.halved(obs), expected, atol=1e-6)
-
-
 def test_rows_are_the_same_if_every_number_is() -> None:
     for width in (16, 17):
         rows = torch.randint(0, 256, (6, width), dtype=torch.uint8)

@@ -1,0 +1,65 @@
+"""Settings that PPO and A2C share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from lpm.agents.policy import NetworkConfig
+from lpm.core.settings import Count, Settings, expect
+
+Schedule = Literal["constant", "linear", "exponential", "cosine"]
+
+
+@dataclass(frozen=True)
+class AgentConfig(Settings):
+    """Settings that every learner has."""
+
+    num_envs: Count = 8
+    """Parallel environments. Paper: 64 (Atari), 1 (MiniWorld)."""
+    rollout_steps: Count = 128
+    """Steps per environment between two updates. Paper: 128 (Atari), 64 (MiniWorld)."""
+    learning_rate: float = 1e-3
+    """Of the optimiser. Paper: 1e-4 (Atari), 0.01 (MiniWorld)."""
+    learning_rate_schedule: Schedule = "linear"
+    """How the learning rate moves to `final_learning_rate` over the run. Once values are right, advantages are mostly
+    noise; a rate that stays high then walks away from a good policy. LPM release: constant."""
+    final_learning_rate: float = 0.0
+    """The learning rate at the end, unless the schedule is "constant"."""
+    gamma: float = 0.99
+    """Discount of the task's reward (with one head: of the sum)."""
+    gae_lambda: float = 0.95
+    """λ of generalised advantage estimation; 1: n-step returns. Release (MiniWorld): 0.95; the paper does not say."""
+    value_heads: Literal[1, 2] = 2
+    """1: one value function for the sum. 2: one each for the task's reward and the bonus, advantages added."""
+    episodic_bonus: bool = False
+    """Whether the bonus's return ends with the episode. False lets it run on (RND): a bonus that is never negative
+    then gives no reason to stay away from the goal. With one head there is one return, so False lets all of it run on,
+    as in the LPM release."""
+    value_coef: float = 0.5
+    """Weight of the value loss (half the mean squared error, summed over heads)."""
+    entropy: float = 0.0
+    """Weight of the entropy bonus. Paper: 0.001 (Atari), 0.03 (MiniWorld); release (MiniWorld): 0.05."""
+    entropy_schedule: Schedule = "constant"
+    """How the entropy weight moves to `final_entropy` over the run."""
+    final_entropy: float = 0.0
+    """The entropy weight at the end, unless the schedule is "constant"."""
+    max_grad_norm: float = 0.5
+    """Bound on the norm of the gradient: of actor and critic each (PPO), or of both where they share convolutions."""
+    normalise_advantage: bool = True
+    """Standardise advantages in each minibatch. Without it the size of policy steps follows the size of the critic's
+    errors, and a solved policy is lost again. LPM release (MiniWorld): no."""
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    """The networks."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect_schedule(self, "learning_rate_schedule", "learning_rate", "final_learning_rate")
+        expect_schedule(self, "entropy_schedule", "entropy", "final_entropy")
+
+
+def expect_schedule(config: Any, name: str, start: str, end: str) -> None:
+    """Refuse a schedule that cannot lead from the field `start` to the field `end`."""
+    if getattr(config, name) == "exponential":  # it multiplies: from 0 it never leaves, to 0 it is there at once
+        for value in (start, end):
+            expect(config, value, getattr(config, value) > 0, f"a number above 0 with {name}='exponential'")
