@@ -74,6 +74,7 @@ class Task:
 TASKS = {
     "cartpole": Task("CartPole-v1", 60_000),
     "acrobot": Task("Acrobot-v1", 60_000),
+    "mountain-car": Task("MountainCar-v0", 100_000),
     "pendulum": Task("Pendulum-v1", 100_000),
     "pendulum-short": Task("Pendulum-v1", 10_000),
     "lunar-lander": Task("LunarLander-v3", 100_000),
