@@ -56,7 +56,6 @@ SUITE_FIGURE = ROOT / "docs" / "images" / "suite.png"
 BENCHMARKS = ROOT / "results" / "benchmarks"
 PICTURE = re.compile(r"\]\(([\w./-]+\.png)\)")
 NOT_RUN = "–"
-DEFAULTS = ROOT / "results" / "defaults"
 SENSORS = ROOT / "results" / "sensors"
 Analyses = Mapping[str, Analysis]
 """EXPERIMENT to its analysis."""
@@ -97,51 +96,28 @@ def short_table(show: Callable[[Summary], str], analyses: Analyses, stem: str, m
 
 
 def headline(analyses: Analyses, *places: str) -> str:
-    """EXPERIMENT/CONDITION/METRIC…, a row each: no bonus, RND, the best other by name, LGN. Bold: the best.
-
-    With `defaults` as the experiment the condition is a task of benchmarks/defaults.py.
-    """
+    """EXPERIMENT/CONDITION/METRIC…, a row each: no bonus, RND, the best other by name, LGN. Bold: the best."""
     rows = []
     for place in places:
         stem, condition, metric = place.split("/")
-        if stem == "defaults":
-            means, where = defaults_means(condition, metric)
-            rows.append([where, *_leaders(place, means, 1)])
-            continue
         evidence = analysis_of(analyses, stem).evidence
         cells = analysis_of(analyses, stem).table(metric).cells
         means = {method: cell.summary.mean for (c, method), cell in cells.items() if c == condition}
+        ours = next((method for method in (RECOMMENDED, *FORMER) if method in means), None)
+        if ours is None:
+            raise SystemExit(f"headline {place}: expected a condition with runs of {RECOMMENDED}")
+        direction = -1 if metric in evidence.lower_is_better else 1
+        others = [m for m in means if m not in (RECOMMENDED, *FORMER, "none", "rnd", "random", *REFERENCES)]
+        best = max(others, key=lambda method: direction * means[method])
+        shown = {m: rounded_mean(means[m]) if m in means else NOT_RUN for m in ("none", "rnd", best, ours)}
+        leader = max((m for m in shown if m in means), key=lambda method: direction * means[method])
+        shown[leader] = f"**{shown[leader]}**"
+        shown[best] += f" (`{bonus_of(best)}`)"
+        shown[ours] += "" if ours == RECOMMENDED else " (first form)"
         task = evidence.title.partition(":")[0]
         where = f"{task}, {evidence.conditions[condition]}: {evidence.metrics[metric]}"
-        rows.append([where, *_leaders(place, means, -1 if metric in evidence.lower_is_better else 1)])
+        rows.append([where, *shown.values()])
     return markdown_table(("task", "no bonus", "RND", "best other", "**LGN**"), rows)
-
-
-def defaults_means(task: str, metric: str) -> tuple[dict[str, float], str]:
-    """Bonus to the mean of its runs of `lpm train` with the default weight, and words for the task."""
-    found = {
-        folder.name: [read_json(path) for path in folder.glob("seed_*.json")] for folder in (DEFAULTS / task).glob("*")
-    }
-    runs = {bonus: of for bonus, of in found.items() if re.fullmatch(r"\w+", bonus) and bonus not in ("sb3", "sac")}
-    words = {"return": "return, last 100 episodes"}.get(metric, metric)
-    return {
-        b: fmean(run[metric] for run in of) for b, of in runs.items()
-    }, f"{next(iter(runs.values()))[0]['env_id']}: {words}"
-
-
-def _leaders(place: str, means: Mapping[str, float], direction: int) -> list[str]:
-    """The cells of no bonus, RND, the best other and LGN."""
-    ours = next((method for method in (RECOMMENDED, *FORMER) if method in means), None)
-    if ours is None:
-        raise SystemExit(f"headline {place}: expected a condition with runs of {RECOMMENDED}")
-    others = [m for m in means if m not in (RECOMMENDED, *FORMER, "none", "rnd", "random", *REFERENCES)]
-    best = max(others, key=lambda method: direction * means[method])
-    shown = {m: rounded_mean(means[m]) if m in means else NOT_RUN for m in ("none", "rnd", best, ours)}
-    leader = max((m for m in shown if m in means), key=lambda method: direction * means[method])
-    shown[leader] = f"**{shown[leader]}**"
-    shown[best] += f" (`{bonus_of(best) if best in ALL else best}`)"
-    shown[ours] += "" if ours == RECOMMENDED else " (first form)"
-    return list(shown.values())
 
 
 def hostile_table(analyses: Analyses, stem: str) -> str:
@@ -293,7 +269,7 @@ def stored(analyses: Analyses, name: str) -> str:
 def defaults_table(analyses: Analyses, measure: str, *methods: str) -> str:
     """MEASURE METHOD…: runs of benchmarks/defaults.py, mean "return", steps until "solved", or "noise"."""
     rows = []
-    for folder in sorted(DEFAULTS.iterdir()):
+    for folder in sorted((ROOT / "results" / "defaults").iterdir()):
         cells = []
         found = {m: [json.loads(p.read_text()) for p in sorted((folder / m).glob("seed_*.json"))] for m in methods}
         if measure == "solved" and any(not 0 <= run["return"] <= 1 for runs in found.values() for run in runs):
