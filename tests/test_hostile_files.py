@@ -327,6 +327,7 @@ def test_a_run_whose_metrics_are_a_link_is_refused(tmp_path: Path, run: Path) ->
         ("machine.json", b"{}"),
         ("config.toml", b"[run]\nseed = 0\nseed = 1\n"),
         ("config.toml", b"run = 3\n"),
+        ("config.toml", b""),
         ("config.toml", b"\xff\xfe"),
         ("config.toml", b"a = " + b"[" * 10_000),
         ("config.toml", b"#" * 2**21),
@@ -341,6 +342,31 @@ def test_text_files_of_a_run(name: str, content: bytes, tmp_path: Path, run: Pat
     )
     with pytest.raises(REFUSED, match=name.replace(".", r"\.")):
         resume(out)
+
+
+def spoil_metrics(run: Path) -> None:
+    (run / "metrics.jsonl").write_bytes(b"")
+
+
+def spoil_starts(run: Path) -> None:
+    (run / "machine.json").write_text("{}")
+
+
+def spoil_checkpoints(run: Path) -> None:
+    shutil.rmtree(run / "checkpoints")
+    (run / "checkpoints").write_text("no folder")
+
+
+@pytest.mark.parametrize("spoil", [spoil_metrics, spoil_starts, spoil_checkpoints])
+def test_an_extension_that_is_refused_leaves_every_file_as_it_was(spoil: Spoil, tmp_path: Path, run: Path) -> None:
+    """config.toml had the new number of steps, and machine.json another start, before a file was refused."""
+    out = tmp_path / "run"
+    shutil.copytree(run, out)
+    spoil(out)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    with pytest.raises(REFUSED, match="expected"):
+        train(replace(CONFIG, steps=128), out, TrainOptions(tensorboard=False, extend=True), resume=True, say=str)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
 # ---- results --------------------------------------------------------------------------------------------------
@@ -499,6 +525,9 @@ def test_looking_at_a_run_imports_nothing(
         ("rollout_steps = ", "rollout_steps = 1000000000000"),
         ("batch_size = ", "batch_size = 1000000000000"),
         ("num_envs = 2", "num_envs = 99999999"),
+        ("[mixer]", "[mixr]"),
+        ("gamma = 0.99", "gamma = 7.0"),
+        ("learning_rate = 0.001", "learning_rate = nan"),
     ],
 )
 def test_a_config_has_values_of_its_types(old: str, new: str, tmp_path: Path, run: Path) -> None:

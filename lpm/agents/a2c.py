@@ -10,7 +10,7 @@ import torch
 from lpm.agents.agent import Agent, LearnBatch
 from lpm.agents.config import AgentConfig
 from lpm.agents.policy import NetworkConfig
-from lpm.core.settings import Count
+from lpm.core.settings import Count, NonNegative, Positive, Unit
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,11 @@ class A2CConfig(AgentConfig):
 
     rollout_steps: Count = 16
     """Steps per environment between two updates. Paper (MiniWorld): 64."""
-    learning_rate: float = 2e-3
+    learning_rate: NonNegative = 2e-3
     """Of RMSprop. Paper (MiniWorld): 0.01."""
-    rms_alpha: float = 0.99
+    rms_alpha: Unit = 0.99
     """Smoothing of RMSprop."""
-    rms_eps: float = 3e-3
+    rms_eps: Positive = 3e-3
     """ε of RMSprop, as the original A2C's 1e-5 inside the root. With a small ε the first failure after a long success,
     divided by a vanished mean gradient, throws a solved policy away. LPM release: 1e-8."""
     standardise_returns: bool = False

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lpm.agents.policy import NetworkConfig
-from lpm.core.settings import Count, Settings, expect
+from lpm.core.settings import Count, NonNegative, Positive, Settings, Unit, expect
 
 Schedule = Literal["constant", "linear", "exponential", "cosine"]
 
@@ -19,16 +19,16 @@ class AgentConfig(Settings):
     """Parallel environments. Paper: 64 (Atari), 1 (MiniWorld)."""
     rollout_steps: Count = 128
     """Steps per environment between two updates. Paper: 128 (Atari), 64 (MiniWorld)."""
-    learning_rate: float = 1e-3
+    learning_rate: NonNegative = 1e-3
     """Of the optimiser. Paper: 1e-4 (Atari), 0.01 (MiniWorld)."""
     learning_rate_schedule: Schedule = "linear"
     """How the learning rate moves to `final_learning_rate` over the run. Once values are right, advantages are mostly
     noise; a rate that stays high then walks away from a good policy. LPM release: constant."""
-    final_learning_rate: float = 0.0
+    final_learning_rate: NonNegative = 0.0
     """The learning rate at the end, unless the schedule is "constant"."""
-    gamma: float = 0.99
+    gamma: Unit = 0.99
     """Discount of the task's reward (with one head: of the sum)."""
-    gae_lambda: float = 0.95
+    gae_lambda: Unit = 0.95
     """λ of generalised advantage estimation; 1: n-step returns. Release (MiniWorld): 0.95; the paper does not say."""
     value_heads: Literal[1, 2] = 2
     """1: one value function for the sum. 2: one each for the task's reward and the bonus, advantages added."""
@@ -36,15 +36,15 @@ class AgentConfig(Settings):
     """Whether the bonus's return ends with the episode. False lets it run on (RND): a bonus that is never negative
     then gives no reason to stay away from the goal. With one head there is one return, so False lets all of it run on,
     as in the LPM release."""
-    value_coef: float = 0.5
+    value_coef: NonNegative = 0.5
     """Weight of the value loss (half the mean squared error, summed over heads)."""
-    entropy: float = 0.0
+    entropy: NonNegative = 0.0
     """Weight of the entropy bonus. Paper: 0.001 (Atari), 0.03 (MiniWorld); release (MiniWorld): 0.05."""
     entropy_schedule: Schedule = "constant"
     """How the entropy weight moves to `final_entropy` over the run."""
-    final_entropy: float = 0.0
+    final_entropy: NonNegative = 0.0
     """The entropy weight at the end, unless the schedule is "constant"."""
-    max_grad_norm: float = 0.5
+    max_grad_norm: Positive = 0.5
     """Bound on the norm of the gradient: of actor and critic each (PPO), or of both where they share convolutions."""
     normalise_advantage: bool = True
     """Standardise advantages in each minibatch. Without it the size of policy steps follows the size of the critic's

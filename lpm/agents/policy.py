@@ -16,7 +16,7 @@ from gymnasium.spaces import Box
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lpm.core.settings import Positive, Settings
+from lpm.core.settings import Count, Positive, Settings
 from lpm.core.spaces import Spaces
 from lpm.nn.fused import FlatParameters, FusedMLP, InferenceMLP, linear_layers
 from lpm.nn.inputs import ObservationInput
@@ -34,7 +34,7 @@ class NetworkConfig(Settings):
     """Widths of the hidden layers for vector observations; actor and critic each have their own."""
     activation: Activation = "tanh"
     """Between those layers."""
-    features: int = 512
+    features: Count = 512
     """Width of the layer after the convolutions, which actor and critic share (images)."""
     image_hidden: tuple[int, ...] = ()
     """Hidden layers of actor and critic on top of the features. LPM release, Atari: 512, 512."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from lpm.agents.agent import Agent, LearnBatch
 from lpm.agents.config import AgentConfig
 from lpm.agents.policy import NetworkConfig
-from lpm.core.settings import Count, expect
+from lpm.core.settings import Count, NonNegative, Positive, expect
 
 
 @dataclass(frozen=True)
@@ -22,19 +22,19 @@ class PPOConfig(AgentConfig):
     partly noise, "published" and "published-noisy" are what the stored experiments ran with, and "paper-atari" holds
     the LPM paper's."""
 
-    entropy: float = 0.01
+    entropy: NonNegative = 0.01
     """Weight of the entropy bonus. Paper (Atari): 0.001."""
     epochs: Count = 10
     """Passes over each block. Paper (Atari): 3."""
     minibatches: Count = 4
     """Gradient steps per pass. Paper (Atari): 8."""
-    adam_eps: float = 1e-5
+    adam_eps: Positive = 1e-5
     """ε of Adam."""
-    clip: float = 0.2
+    clip: Positive = 0.2
     """Bound on how far the probability ratio counts. Paper (Atari): 0.1."""
-    value_clip: float | None = None
+    value_clip: Positive | None = None
     """Bound on how far a value may move in one update. LPM release: 0.1."""
-    target_kl: float | None = None
+    target_kl: Positive | None = None
     """Stop the passes over a block once the policy has moved this far (mean KL)."""
     compile: Literal["off", "default", "reduce-overhead"] = "off"
     """torch.compile of the loss; "reduce-overhead" uses CUDA graphs. Worth it on a GPU, not for small CPU networks."""

@@ -114,7 +114,8 @@ def _choices(words: list[str]) -> tuple[argparse.Namespace, RunConfig | None]:
         if found.out is None:
             runs = [word for word in rest if not word.startswith("-") and RunFolder(Path(word)).config_file.exists()]
             if not runs:
-                raise ValueError("--resume: say which run: lpm train RUN --resume, or --out RUN --resume")
+                named = "".join(f"; {word} holds none" for word in rest[:1] if not word.startswith("-"))
+                raise ValueError(f"--resume: say which run: lpm train RUN --resume, or --out RUN --resume{named}")
             words.remove(runs[0])
             words += ["--out", runs[0]]
             found.out = Path(runs[0])

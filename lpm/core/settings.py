@@ -28,6 +28,7 @@ Positive = Annotated[float, Bound("more than 0 and finite", lambda value: 0 < va
 Limit = Annotated[float, Bound("at least 1", lambda value: value >= 1)]
 Share = Annotated[float, Bound("in (0, 1]", lambda value: 0 < value <= 1)]
 Decay = Annotated[float, Bound("in [0, 1)", lambda value: 0 <= value < 1)]
+Unit = Annotated[float, Bound("in [0, 1]", lambda value: 0 <= value <= 1)]
 Fraction = Annotated[float, Bound("in (0, 1)", lambda value: 0 < value < 1)]
 
 

@@ -131,7 +131,9 @@ class RunConfig(Settings):
 
         Without `imports` a bonus given as `package.module:Class` is only described.
         """
-        run, bonus = tables["run"], tables.get("bonus", {})
+        run, bonus = tables.get("run", {}), tables.get("bonus", {})
+        if lacking := {"run", "mixer", *({run.get("algo")} & PRESETS.keys())} - tables.keys():
+            raise ValueError(f"tables: expected one {sorted(lacking)[0]!r}, got {', '.join(tables) or 'none'}")
         if imports or ":" not in run["bonus"]:
             bonus = _restore(lookup(run["bonus"]).bonus.Config, bonus)
         agent = type(PRESETS[run["algo"]]["default"])

@@ -65,6 +65,9 @@ class RunFolder:
         for entry in path.iterdir():
             if entry.is_symlink():  # what is written there would land somewhere else
                 raise ValueError(f"{entry} is a symbolic link: expected a run's own files")
+        if folder.checkpoints.exists() and not folder.checkpoints.is_dir():
+            raise ValueError(f"{folder.checkpoints}: expected a folder, got a file")
+        folder.starts()
         if config is not None:
             saved = folder.config
             changes = saved.differences(config)
@@ -102,12 +105,16 @@ class RunFolder:
         for folder in (self.path, self.checkpoints):
             remove_unfinished(folder)
 
-    def note_machine(self) -> None:
-        """Add an entry for this start, with the number of steps that it aims at."""
+    def starts(self) -> list[Any]:
+        """What machine.json has of the starts so far."""
         earlier = read_json(self.machine_file) if self.machine_file.exists() else []
         if not isinstance(earlier, list):
             raise ValueError(f"{self.machine_file}: expected a list of starts, got {type(earlier).__name__}")
-        write_atomic(self.machine_file, _json([*earlier, {**machine(), "steps": self.config.steps}]))
+        return earlier
+
+    def note_machine(self) -> None:
+        """Add an entry for this start, with the number of steps that it aims at."""
+        write_atomic(self.machine_file, _json([*self.starts(), {**machine(), "steps": self.config.steps}]))
 
     def write_result(self, result: dict[str, Any]) -> None:
         write_atomic(self.result_file, _json(result))

@@ -22,16 +22,10 @@ class MetricsFile:
 
     def __init__(self, path: Path, size: int = 0) -> None:
         self.path = path
-        if path.is_symlink():
-            raise ValueError(f"{path} is a symbolic link: expected the file itself")
-        if size < 0 or (size and (not path.exists() or path.stat().st_size < size)):
-            raise ValueError(
-                f"{path}: expected at least {size} bytes, as when the checkpoint was written; the file was changed"
-            )
+        self.rows = kept_metrics(path, size)
+        """All lines, those of earlier parts of the run included."""
         with path.open("ab") as stream:
             stream.truncate(size)
-        self.rows = read_metrics(path)
-        """All lines, those of earlier parts of the run included."""
         self._stream = path.open("ab")
 
     def append(self, row: Mapping[str, float]) -> None:
@@ -53,9 +47,20 @@ class MetricsFile:
             self._stream.close()
 
 
-def read_metrics(path: Path) -> list[dict[str, float]]:
-    """All whole lines; the last one may be missing its end while the run goes on."""
-    lines = read_regular(path, MAX_METRICS).split(b"\n")
+def kept_metrics(path: Path, size: int) -> list[dict[str, float]]:
+    """The lines of a run that goes on from a checkpoint, which was written when the file had `size` bytes."""
+    if path.is_symlink():
+        raise ValueError(f"{path} is a symbolic link: expected the file itself")
+    if size < 0 or (size and (not path.exists() or path.stat().st_size < size)):
+        raise ValueError(
+            f"{path}: expected at least {size} bytes, as when the checkpoint was written; the file was changed"
+        )
+    return read_metrics(path, size) if size else []
+
+
+def read_metrics(path: Path, size: int | None = None) -> list[dict[str, float]]:
+    """All whole lines within the first `size` bytes; the last one may be missing its end while the run goes on."""
+    lines = read_regular(path, MAX_METRICS)[:size].split(b"\n")
     rows = []
     for number, line in enumerate(lines[:-1], 1):
         try:

@@ -25,7 +25,7 @@ from lpm.runs.config import RunConfig
 from lpm.runs.distributed import expect_same
 from lpm.runs.folder import RunFolder
 from lpm.runs.loggers import Logger, Service, open_loggers
-from lpm.runs.metrics import Averages, MetricsFile, numbers
+from lpm.runs.metrics import Averages, MetricsFile, kept_metrics, numbers
 from lpm.storage.state_file import differing_versions
 from lpm.storage.state_tree import check_like
 
@@ -180,6 +180,7 @@ class _Run:
         except ValueError as problem:
             raise CheckpointError(f"{loaded.path} does not fit this run: {problem}") from problem
         self.metrics_size, self.next_line = state["metrics_size"], state["next_line"]
+        kept_metrics(self.folder.metrics_file, self.metrics_size)  # before anything is written
         self.earlier_seconds = state["seconds"]
         self.log(f"Resuming at step {self.agent.steps:,} of {self.config.steps:,}.")
         if not self.agent.collector.exact:

@@ -286,6 +286,10 @@ def test_bad_settings_are_refused() -> None:
         PPOConfig(num_envs=1, rollout_steps=2, minibatches=3)
     with pytest.raises(ValueError, match=r"A2CConfig.num_envs"):
         A2CConfig(num_envs=0)
+    for field, value in (("gamma", 2.0), ("learning_rate", -1.0), ("learning_rate", np.nan), ("clip", 0.0),
+                         ("gae_lambda", -0.1), ("entropy", -1.0), ("max_grad_norm", 0.0)):  # fmt: skip
+        with pytest.raises(ValueError, match=rf"PPOConfig.{field}: expected float \(.*, got"):
+            PPOConfig(**{field: float(value)})
     with pytest.raises(ValueError, match="expected 8 environments"):
         PPO(mountain_cars(), total_steps=1)
     with pytest.raises(ValueError, match=r"PPOConfig.amp: expected a CUDA device, got cpu"):
