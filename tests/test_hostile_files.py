@@ -365,7 +365,7 @@ def test_an_extension_that_is_refused_leaves_every_file_as_it_was(spoil: Spoil, 
     spoil(out)
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     with pytest.raises(REFUSED, match="expected"):
-        train(replace(CONFIG, steps=128), out, TrainOptions(tensorboard=False, extend=True), resume=True, say=str)
+        train(replace(CONFIG, steps=128), out, TrainOptions(tensorboard=False, extend=True), resume=True, log=str)
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
