@@ -240,7 +240,7 @@ class Agent:
 
     # ---- learning -----------------------------------------------------------------------------------------
     def descend(self, parts: Sequence[Tensor], entropy: float, rows: float) -> Tensor:
-        """One gradient step, refused before anything changes if a loss is not finite; `parts` and the gradient's norm.
+        """One gradient step, refused before a parameter changes if a loss is not finite; `parts` and the gradient's norm.
 
         The first three `parts` are the policy's loss, the values' and the mean entropy, which counts `entropy`; others
         only describe the step. Where several processes train together, gradients and `parts` are averaged first, each
@@ -249,18 +249,15 @@ class Agent:
         policy_loss, value_loss, mean_entropy = parts[:3]
         loss = policy_loss + self.config.value_coef * value_loss - entropy * mean_entropy
         numbers = torch.stack(list(parts)).detach()
-        if not self.group.is_single:
-            self.policy.backward(loss)
-            loss = loss.detach()
-            gradients = [parameter.grad for parameter in self.trained if parameter.grad is not None]
-            self.group.average_([*gradients, numbers, loss], rows)
+        self.policy.backward(loss)
+        loss = loss.detach()
+        gradients = [parameter.grad for parameter in self.trained if parameter.grad is not None]
+        self.group.average_([*gradients, numbers, loss], rows)
         if not math.isfinite(loss.item()):
             for name, part in zip(("policy loss", "value loss", "entropy"), parts, strict=False):
                 if not bool(torch.isfinite(part)):
                     raise NonFiniteError(f"policy ({name})", self.steps, part.item())
             raise NonFiniteError("policy (loss)", self.steps, loss.item())
-        if self.group.is_single:
-            self.policy.backward(loss)
         max_grad_norm = self.config.max_grad_norm
         if self.flat is not None:
             norm = self.flat.clip(max_grad_norm, self._part_sizes)

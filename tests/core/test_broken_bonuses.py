@@ -301,7 +301,7 @@ KINDS: list[tuple[type[Tiny], str]] = [
     (PaysFiller, "invalid transitions are scored 0 and leave no trace"),
     (LooksAtTheReset, "invalid transitions are scored 0 and leave no trace"),
     (DependsOnTheCut, "splitting a block in time changes nothing"),
-    (KeepsItsStateToItself, "saved in mid-cycle, loaded equal"),
+    (KeepsItsStateToItself, "saved in mid-cycle, resumes exactly"),
     (KeepsEverything, "memory is bounded"),
     (SurvivesTruncation, "an end of an episode is an end for either reason"),
     (IgnoresSuccessorsOfTruncated, "every transition is learnt from"),
