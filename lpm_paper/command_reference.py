@@ -23,7 +23,7 @@ def reference(command: str) -> str:
     else:
         options = getattr(import_module(f"lpm.commands.{command}"), command.title())
         said = inspect.getdoc(options) or ""
-    said = said.replace("*", r"\*")
+    said = said.partition("\n\n")[0]
     return f"{said}\n\n{markdown_table(('option', 'default', 'meaning'), list(_rows(options)))}"
 
 
