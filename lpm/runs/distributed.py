@@ -72,11 +72,11 @@ def check_versions(group: ProcessGroup) -> None:
 
 def expect_same(group: ProcessGroup, told: Mapping[str, Any]) -> None:
     """Refuse processes that differ in what they were told or have installed, naming the first difference."""
-    everyone = group.all_gather_objects({**told, "host": this_machine()})
-    hosts = [table.pop("host") for table in everyone]
-    for rank, other in enumerate(everyone):
-        for name in {**everyone[0], **other}:
-            first, here = (repr(table[name]) if name in table else "none" for table in (everyone[0], other))
+    tables = group.all_gather_objects({**told, "host": this_machine()})
+    hosts = [table.pop("host") for table in tables]
+    for rank, other in enumerate(tables):
+        for name in {**tables[0], **other}:
+            first, here = (repr(table[name]) if name in table else "none" for table in (tables[0], other))
             if first != here:
                 raise ValueError(
                     f"the processes differ: {name} is {first} in process 0 on {hosts[0]}, {here} in process {rank} on "

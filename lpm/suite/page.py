@@ -48,7 +48,7 @@ def scorecard_page(card: Scorecard, others: Sequence[Scorecard], results: Sequen
             {"kind": kind, "label": words, **estimate_of(card, kind, name), "marks": _marks(rivals, kind, name)}
             for kind, name, words in rows_of(card)
         ],
-        everyone=in_order([card, *rivals]),
+        ranked=in_order([card, *rivals]),
         environments={name: ENVIRONMENTS[name] for name in ENVIRONMENTS if name in card["environments"]},
         present={key.partition("/")[2] for key in card["conditions"]},
         settings_shown=dict(flatten(settings)),

@@ -33,7 +33,7 @@ def run_ray(
             ray.get_runtime_context().get_node_id(), soft=False
         )
         # beside the driver, so that it lives as long as the driver does whichever node dies
-        board = ray.remote(num_cpus=0, scheduling_strategy=here)(_Board).remote()
+        actor = ray.remote(num_cpus=0, scheduling_strategy=here)(_ProgressActor).remote()
         task = ray.remote(num_cpus=1, max_retries=retries, scheduling_strategy="SPREAD")(_task)
         environment = {name: value for name, value in os.environ.items() if name.startswith("LPM_")}
         pending = {}
@@ -41,16 +41,16 @@ def run_ray(
             # absolute: a task's current folder is not the driver's
             there = dataclasses.replace(job, path=job.path.absolute(), scratch=job.scratch_folder.absolute())
             payload = ray.cloudpickle.dumps((there, function))  # takes functions of a script along, pickle does not
-            pending[task.options(name=job.name).remote(index, payload, environment, board)] = index
-        news = _News(ray, board, sweep)
+            pending[task.options(name=job.name).remote(index, payload, environment, actor)] = index
+        reader = _ProgressReader(ray, actor, sweep)
         try:
             while pending:
                 ready, _ = ray.wait(list(pending), timeout=POLL_SECONDS)
                 sweep.waiting()
-                news.read()
+                reader.read()
                 for reference in ready:
                     _outcome(ray, reference, pending.pop(reference), retries, sweep)
-            news.read(POLL_SECONDS)
+            reader.read(POLL_SECONDS)
         finally:
             for reference in pending:
                 ray.cancel(reference, force=True)
@@ -67,12 +67,12 @@ def _outcome(ray: Any, reference: Any, index: int, retries: int, sweep: SweepSta
         getattr(sweep, kind)(index, value)
 
 
-class _News:
+class _ProgressReader:
     """What the tasks report, as the driver hears it."""
 
-    def __init__(self, ray: Any, board: Any, sweep: SweepState) -> None:
-        self.ray, self.board, self.sweep = ray, board, sweep
-        self.asked = board.take.remote()
+    def __init__(self, ray: Any, actor: Any, sweep: SweepState) -> None:
+        self.ray, self.actor, self.sweep = ray, actor, sweep
+        self.asked = actor.take.remote()
         self.attempts: dict[int, str] = {}
 
     def read(self, wait: float = 0.0) -> None:
@@ -84,7 +84,7 @@ class _News:
             messages = self.ray.get(self.asked)
         except self.ray.exceptions.RayError:
             return  # only progress is missing; the tasks themselves are asked for separately
-        self.asked = self.board.take.remote()
+        self.asked = self.actor.take.remote()
         for index, token, units, resumed in messages:
             if self.attempts.get(index) != token:
                 if index in self.attempts:
@@ -95,8 +95,8 @@ class _News:
                 self.sweep.ticked(index, units, resumed)
 
 
-class _Board:
-    """An actor that tasks leave their progress on."""
+class _ProgressActor:
+    """Collects the progress of all tasks until the driver asks for it."""
 
     def __init__(self) -> None:
         self.messages: list[tuple[int, str, int, bool]] = []
@@ -111,7 +111,7 @@ class _Board:
         return messages
 
 
-def _task(index: int, payload: bytes, environment: Mapping[str, str], board: Any) -> tuple[str, bytes | str]:
+def _task(index: int, payload: bytes, environment: Mapping[str, str], actor: Any) -> tuple[str, bytes | str]:
     """One attempt at a job, on any node."""
     os.environ.update(environment)
     one_thread()
@@ -119,7 +119,7 @@ def _task(index: int, payload: bytes, environment: Mapping[str, str], board: Any
     token = uuid.uuid4().hex
 
     def report(units: int, resumed: bool) -> None:
-        board.put.remote(index, token, units, resumed)
+        actor.put.remote(index, token, units, resumed)
 
     try:
         report(0, False)

@@ -58,7 +58,7 @@ def search(
     out.mkdir(parents=True, exist_ok=True)
     with exclusive(out / ".tune.lock", "search"):
         with _named(out / STUDY):
-            _mend(out / STUDY)
+            _cut_unfinished_line(out / STUDY)
             lock: Any = _HeldAlready()
             study = optuna.create_study(
                 storage=JournalStorage(JournalFileBackend(str(out / STUDY), lock)),
@@ -85,7 +85,7 @@ class _HeldAlready:
         """Nothing to give back."""
 
 
-def _mend(log: Path) -> None:
+def _cut_unfinished_line(log: Path) -> None:
     """Look at the log of an earlier search before Optuna does, and cut off a line that was not written to its end."""
     if not log.exists() and not log.is_symlink():
         return
