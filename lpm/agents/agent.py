@@ -240,7 +240,7 @@ class Agent:
 
     # ---- learning -----------------------------------------------------------------------------------------
     def descend(self, parts: Sequence[Tensor], entropy: float, rows: float) -> Tensor:
-        """One gradient step, refused before a parameter changes if a loss is not finite; `parts` and the gradient's norm.
+        """One gradient step, refused before anything moves if a loss is not finite; `parts` and the gradient's norm.
 
         The first three `parts` are the policy's loss, the values' and the mean entropy, which counts `entropy`; others
         only describe the step. Where several processes train together, gradients and `parts` are averaged first, each
