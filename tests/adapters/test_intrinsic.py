@@ -140,6 +140,12 @@ def test_weight_zero_gives_the_tasks_rewards_back_bit_for_bit(name: str) -> None
         assert np.array_equal(envs.add_bonus(task), task)
 
 
+def test_mixing_settings_of_our_own_agents_leave_the_tasks_reward_as_it_is() -> None:
+    envs = lpm.Intrinsic(tracing(), "rnd", mixer=MixerConfig(weight=0.0, scale="unit"), rollout_steps=20)
+    task = play(envs, 20).astype(np.float32)
+    assert np.array_equal(envs.add_bonus(task), task)
+
+
 def test_it_is_what_the_parts_give_by_hand() -> None:
     envs = lpm.Intrinsic(tracing(AutoresetMode.SAME_STEP), "rnd", rollout_steps=15, seed=3)
     bonus = lpm.make("rnd", lpm.Spaces.of(tracing()), num_envs=ROWS, rollout_steps=15, seed=3)
@@ -219,6 +225,10 @@ def test_rewards_of_the_steps_after_a_load_are_enough() -> None:
     second.load_state_dict(copy.deepcopy(first.state_dict()))
     after = play(second, 13)
     assert second.add_bonus(after).shape == after.shape
+    play(second, 9)
+    with pytest.raises(ValueError, match=r"expected rewards of shape \(9, 3\)"):
+        second.add_bonus(np.zeros((2, ROWS)))  # as many as came after the load, once
+    second.add_bonus(np.zeros((9, ROWS)))
     assert second.add_bonus(play(second, 20)).shape == (20, ROWS)
 
 

@@ -97,6 +97,15 @@ def test_the_bonus_is_divided_by_its_scale_and_brought_to_that_of_the_task() -> 
     assert np.allclose(mixed.rewards.numpy().ravel(), expected, rtol=1e-2)
 
 
+def test_the_scale_of_the_bonus_is_known_from_the_first_sample_on() -> None:
+    """Samples are drawn before the bonus has learnt for the first time."""
+    model = off_policy("DQN", envs())
+    buffer = IntrinsicReplayBuffer.attach(model, bonus_for(model, steps=1000), mixer=MixerConfig(1.0, scale="task"))
+    learn(model)
+    assert buffer.updates == 0
+    assert buffer.mixer.bonus_scale.value != 1
+
+
 def test_continuous_actions_reach_the_bonus_as_they_were_executed() -> None:
     executed = []
 
