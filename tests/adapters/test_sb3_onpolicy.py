@@ -214,6 +214,18 @@ def test_under_vecnormalize_both_returns_are_in_one_unit() -> None:
     assert dumps[-1]["intrinsic/task_return"] == returns["task_return"]
 
 
+def test_the_bonus_counts_in_the_shaped_return_as_much_as_the_model_sees() -> None:
+    """A bonus of 1 beside normalised rewards is worth as many raw rewards as VecNormalize divides by."""
+    env = VecNormalize(VecMonitor(envs()))
+    model = on_policy("PPO", env)
+    callback = IntrinsicCallback(bonus_for(model, Constant), mixer=PLAIN)
+    learn(model, callback, rollouts=1)
+    task, shaped = np.array(callback.returns._sums.recent).T
+    assert env.normalize_reward(np.ones(1))[0] != pytest.approx(1, abs=0.05)
+    steps = (shaped - task) * env.normalize_reward(np.ones(1))
+    assert set(np.round(steps, 4)) <= {3, 4, 5}
+
+
 def test_a_name_that_is_not_known_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="unknown bonus 'lng'"):
         IntrinsicCallback("lng")
