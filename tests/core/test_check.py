@@ -223,7 +223,7 @@ class WrapsPixels(Tiny):
         return self.head((batch.next_obs - batch.obs).float() / 100).squeeze(-1)
 
 
-SHAPE, RANDOM, PURE, STEP, LEARNS, INVALID, SPLIT, ORDER, SAVED, RESUMES, ODD, UINT8 = (
+SHAPE, RANDOM, PURE, STEP, LEARNS, INVALID, SPLIT, ORDER, RESUMES, ODD, UINT8 = (
     "shape and finiteness",
     "no global randomness",
     "score is pure",
@@ -260,7 +260,7 @@ MUTANTS: list[tuple[type[Tiny], str, str]] = [
     (MeanOfBlock, SPLIT, r"reward\[0, 0\]: " + NUMBERS),
     (LastOfBlock, SPLIT, r"state.total\[\]: " + NUMBERS),
     (PaysTheFirstEnvironment, ORDER, r"reward\[0, 0\]: " + NUMBERS),
-    (ForgetsABuffer, SAVED, r"reward after load\[0, 0\]: " + NUMBERS),
+    (ForgetsABuffer, RESUMES, r"reward after load\[0, 0\]: " + NUMBERS),
     (ForgetsOptimizers, RESUMES, r"state after update 1.head.weight.*" + NUMBERS),
     (ForgetsGenerator, RESUMES, r"metrics of update 1.loss.*" + NUMBERS),
     (ForgetsWhatToLearnFrom, RESUMES, r"metrics of update 1.loss.*" + NUMBERS),
