@@ -61,5 +61,5 @@ def test_what_it_cannot_do_is_said() -> None:
     envs = gymnasium.make_vec("CartPole-v1", num_envs=4)
     with pytest.raises(ValueError, match="coverage cells"):
         PPO(envs, None, PPOConfig(num_envs=4), total_steps=100, policy="oracle")
-    with pytest.raises(ValueError, match="expected the bonus .none., got .rnd."):
+    with pytest.raises(ValueError, match=r"expected the bonus .none., got .rnd."):
         RunConfig("lpm/Rooms-v0", bonus="rnd", policy="oracle")
