@@ -325,15 +325,15 @@ def test_the_first_errors_do_not_shut_the_gate_on_the_frontier() -> None:
 
 
 def test_standing_still_does_not_change_the_unit_of_steps() -> None:
-    """Whether less or more than half of the steps move must not matter."""
+    """Whether most of the steps move, or one of ten, must not matter."""
     sizes = []
-    for still in (0.3, 0.7):
+    for still in (0.3, 0.9):
         bonus = make(PLANE, num_envs=8, rollout_steps=128, horizon=2000.0)
         for seed in range(8):
             bonus.step(_line_from_a_corner(128, 8, seed, still))
             bonus.update()
         sizes.append(float((bonus.unit / bonus.state.input.moments.std).diagonal().mean()))  # type: ignore[union-attr, operator]
-    assert max(sizes) < 4 * min(sizes)
+    assert max(sizes) < 1.1 * min(sizes)
 
 
 def test_noise_that_grows_with_the_place_does_not_close_it() -> None:
