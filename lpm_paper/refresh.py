@@ -186,7 +186,8 @@ def settings(analyses: Analyses, *bonuses: str) -> str:
 def overview(analyses: Analyses, title: str) -> str:
     """TITLE of the column of uses: every bonus, what it rewards and is for, and what it works with."""
     pages, rows = {"lgn_lifelong": "lgn", "episodic_count": "count"}, []
-    for name in (RECOMMENDED, *(name for name in names() if name != RECOMMENDED)):
+    ours = [name for name in names() if lookup(name).bonus.__module__.startswith(("lpm.", "lpm_paper."))]  # no plug-ins
+    for name in sorted(ours, key=RECOMMENDED.__ne__):
         kind, use = FAMILIES[family_of(name)].label, lookup(name).bonus.use
         rows.append((f"[`{name}`]({pages.get(name, name)}.md)", kind, use, *learners(name)))
     return markdown_table(("bonus", "rewards", title, ON_POLICY, OFF_POLICY), rows)
@@ -318,13 +319,11 @@ def sensors_table(analyses: Analyses, task: str, metric: str) -> str:
         found.setdefault((own["learner"].upper(), own["bonus"]), {}).setdefault(own["noise"], []).append(run[metric])
     words = {"none": "no noise", "noise": "5 % noise", "tv": "TV"}
     kinds = [kind for kind in words if any(kind in cells for cells in found.values())]
-    order = sorted(found, key=lambda row: (row[0], -fmean(found[row].get("noise", [0]))))
     rows = [
         [learner, f"**`{bonus}`**" if bonus.startswith(RECOMMENDED) else f"`{bonus}`", *(
-            f"{rounded_mean(fmean(values))} ({len(values)})" if (values := found[learner, bonus].get(kind)) else NOT_RUN
-            for kind in kinds
+            f"{rounded_mean(fmean(runs))} ({len(runs)})" if (runs := cells.get(kind)) else NOT_RUN for kind in kinds
         )]
-        for learner, bonus in order
+        for (learner, bonus), cells in sorted(found.items(), key=lambda row: -fmean(row[1].get("noise", [0])))
     ]  # fmt: skip
     return markdown_table(("learner", "bonus", *(words[kind] for kind in kinds)), rows)
 

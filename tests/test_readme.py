@@ -270,3 +270,18 @@ def test_links_to_files_lead_somewhere() -> None:
     for page in pages:
         for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
+
+
+def test_the_overview_lists_our_bonuses_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else's bonus that is registered, by a plug-in or a test, does not change our pages."""
+    from lpm.bonuses.none import NoBonus
+    from lpm.core import registry
+
+    class Theirs(NoBonus):
+        """Of another package."""
+
+    before = refresh_tool().overview({}, "use")
+    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+    registry.register("theirs")(Theirs)
+    assert "theirs" in registry.names()
+    assert refresh_tool().overview({}, "use") == before
