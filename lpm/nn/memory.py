@@ -164,9 +164,8 @@ class WindowMemory(nn.Module):
         old, live = self.live, interleave(starts, batch.valid)
         begins = interleave(starts, torch.zeros_like(starts))
         episode = torch.cat([torch.zeros_like(old, dtype=torch.int64), begins.cumsum(1)], 1)
-        return EpisodeTimeline(
-            torch.cat([self.rows, interleave(obs, next_obs)], 1), torch.cat([old, live], 1), episode, self.capacity
-        )
+        rows = torch.cat([self.rows, interleave(obs, next_obs).to(self.rows.dtype)], 1)
+        return EpisodeTimeline(rows, torch.cat([old, live], 1), episode, self.capacity)
 
     def keep(self, batch: Transitions, line: EpisodeTimeline) -> None:
         """Remember the end of a line; nothing of an episode that is over."""

@@ -253,3 +253,11 @@ def test_distances_grow_along_a_one_way_chain() -> None:
 def test_bad_settings_say_what_was_expected(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=rf"ETDConfig\.{field}: expected .*, got"):
         ETDConfig(**{field: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("double", [("obs",), ("next_obs",), ("obs", "next_obs")])
+def test_observations_in_double_precision_are_those_in_single(double: tuple[str, ...]) -> None:
+    single = walk(torch.randn(9, 2, 3))
+    given = replace(single, **{name: getattr(single, name).double() for name in double})
+    expected, found = (build(2).step(block) for block in (single, given))
+    torch.testing.assert_close(found, expected)
