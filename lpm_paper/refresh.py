@@ -186,7 +186,7 @@ def settings(analyses: Analyses, *bonuses: str) -> str:
 def overview(analyses: Analyses, title: str) -> str:
     """TITLE of the column of uses: every bonus, what it rewards and is for, and what it works with."""
     pages, rows = {"lgn_lifelong": "lgn", "episodic_count": "count"}, []
-    ours = [name for name in names() if lookup(name).bonus.__module__.startswith(("lpm.", "lpm_paper."))]  # no plug-ins
+    ours = [name for name in names() if (ROOT / f"docs/bonuses/{pages.get(name, name)}.md").exists()]  # no plug-ins
     for name in sorted(ours, key=RECOMMENDED.__ne__):
         kind, use = FAMILIES[family_of(name)].label, lookup(name).bonus.use
         rows.append((f"[`{name}`]({pages.get(name, name)}.md)", kind, use, *learners(name)))

@@ -283,5 +283,6 @@ def test_the_overview_lists_our_bonuses_alone(monkeypatch: pytest.MonkeyPatch) -
     before = refresh_tool().overview({}, "use")
     monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
     registry.register("theirs")(Theirs)
+    registry.register("lpm_tuned")(registry.lookup("lpm").bonus)
     assert "theirs" in registry.names()
     assert refresh_tool().overview({}, "use") == before
