@@ -286,3 +286,8 @@ def test_the_overview_lists_our_bonuses_alone(monkeypatch: pytest.MonkeyPatch) -
     registry.register("lpm_tuned")(registry.lookup("lpm").bonus)
     assert "theirs" in registry.names()
     assert refresh_tool().overview({}, "use") == before
+
+
+def test_every_bonus_has_a_page() -> None:
+    modules = {path.stem for path in (ROOT / "lpm" / "bonuses").glob("[!_]*.py")}
+    assert modules <= {path.stem for path in (ROOT / "docs" / "bonuses").glob("*.md")}
