@@ -75,7 +75,7 @@ EXPERIMENT = TrainingExperiment(
             mountain_car.SMALL_AGENT,
             ("lpm", "exp", "pointwise-3"),
         ),
-        "desk": Scale(60_000, 3, mountain_car.AGENT, tuple(m for m in METHODS if m != "none")),
+        "short": Scale(60_000, 3, mountain_car.AGENT, tuple(m for m in METHODS if m != "none")),
         "paper": Scale(200_000, 10, mountain_car.AGENT, tuple(METHODS)),
     },
     metrics={name: label for name, label in mountain_car.EXPERIMENT.metrics.items() if name != "return"},

@@ -3,7 +3,7 @@
 The paper size is PPO as in the paper, on 84 × 84 pixels. The weight of the bonus is not in the paper (the release sets
 it to 0); there it is 0.1 after normalisation for every method, beside the unclipped reward of the game.
 
-The desk and long sizes are for one core: 42 × 42 pixels, the four 3 × 3 convolutions of 32 that ICM has for them in
+The short and long sizes are for one core: 42 × 42 pixels, the four 3 × 3 convolutions of 32 that ICM has for them in
 policy and bonuses alike, 16 environments. Decided once, for all methods: the game's reward clipped to ±1 plus the
 normalised bonus at weight 1 (RND: 2 and 1), because the paper scores games, and because unclipped points, tens at a
 time, drown any normalised bonus; scores are the unclipped ones. In the conditions "…-bonus" the bonus is the only
@@ -94,7 +94,7 @@ EXPERIMENT = TrainingExperiment(
         "Each game has two more actions that do nothing; in the noisy variant they replace the frame by a random "
         "photograph. The score is the mean over the last 100 training episodes, as the emulator counts it.",
         "The paper's figure has no numbers; its text says by how much scores change with noise. The release's budget "
-        "is 50 million steps a run on 64 environments, and its code multiplies every bonus but AMA's by 0. The desk "
+        "is 50 million steps a run on 64 environments, and its code multiplies every bonus but AMA's by 0. The short "
         "and long sizes have 42 × 42 pixels, a small network, clipped rewards, and a five-hundredth and a hundredth "
         "of the steps.",
     ),
@@ -111,7 +111,7 @@ EXPERIMENT = TrainingExperiment(
             ("ms_pacman", "ms_pacman-noise"),
             bonus=BONUS,
         ),
-        "desk": Scale(100_000, 3, SMALL_AGENT, MAIN, PAIRS, SMALL_ENV, SMALL_BONUS, CLIPPED),
+        "short": Scale(100_000, 3, SMALL_AGENT, MAIN, PAIRS, SMALL_ENV, SMALL_BONUS, CLIPPED),
         "long": Scale(500_000, 3, SMALL_AGENT, MAIN, PAIRS, SMALL_ENV, SMALL_BONUS, CLIPPED),
         "paper": Scale(50_000_000, 5, {"preset": "paper-atari"}, METHODS, PAIRS, bonus=BONUS),
     },

@@ -154,7 +154,7 @@ EXPERIMENT = TrainingExperiment(
     sizes={
         "smoke": Scale(1_024, 2, {"preset": "noisy", "num_envs": 4, "rollout_steps": 64}, ("lgn", "none"),
                        ("calm", "tv"), {"change": 512}),
-        "desk": Scale(STEPS, 3, {"preset": "noisy", "num_envs": 16}, tuple(METHODS), env={"change": STEPS // 2}),
+        "short": Scale(STEPS, 3, {"preset": "noisy", "num_envs": 16}, tuple(METHODS), env={"change": STEPS // 2}),
     },
     metrics={
         "cells": "grid cells entered after the change",

@@ -22,7 +22,7 @@ from lpm_paper.methods import ALL
 FIGURE = "Appendix, MiniGrid figure"
 AGENT = {"num_envs": 16, "learning_rate": 3e-4}
 METHODS = ("lgn", "lpm", "lpm-slow", "lpm-anchored", "icm", "rnd", "ensemble", "ama", "etd", "eme", "none", "random",
-           "oracle")  # fmt: skip
+           "cell_counts")  # fmt: skip
 
 
 def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
@@ -53,7 +53,7 @@ EXPERIMENT = TrainingExperiment(
     methods=ALL,
     sizes={
         "smoke": Scale(512, 2, {"num_envs": 4, "rollout_steps": 32}, ("lpm", "icm", "none")),
-        "desk": Scale(600_000, 5, AGENT, METHODS),
+        "short": Scale(600_000, 5, AGENT, METHODS),
         "paper": Scale(1_000_000, 5, AGENT, METHODS),
     },
     metrics={

@@ -52,10 +52,10 @@ def stability(cards: Sequence[Scorecard]) -> float:
     totals: list[list[float]] = [[], []]
     for card in whole:
         own = runs_from(card)
-        random, oracle = (packaged_references(card["scale"])[name] for name in REFERENCES)
-        cells = counted(random, oracle, card["scale"])
+        random, cell_counts = (packaged_references(card["scale"])[name] for name in REFERENCES)
+        cells = counted(random, cell_counts, card["scale"])
         for half, found in enumerate(totals):
-            a, b, c = (runs.picked(np.arange(half, len(runs.seeds), 2)) for runs in (own, random, oracle))
+            a, b, c = (runs.picked(np.arange(half, len(runs.seeds), 2)) for runs in (own, random, cell_counts))
             found.append(measure(a, b, c, cells)["total", ""])
     return float(spearmanr(*totals).statistic) if len(whole) > 2 else math.nan
 
@@ -91,11 +91,11 @@ def folded(title: str, content: str) -> str:
 
 def references() -> str:
     """What random actions and a count of the true cells reach in every condition, and how far apart they are."""
-    random, oracle = (packaged_references("desk")[name] for name in REFERENCES)
-    counts, rows = counted(random, oracle, "desk"), []
+    random, cell_counts = (packaged_references("short")[name] for name in REFERENCES)
+    counts, rows = counted(random, cell_counts, "short"), []
     for cell in random.cells:
         environment = ENVIRONMENTS[cell[0]]
-        low, high = (float(runs.cells[cell][environment.metric].mean()) for runs in (random, oracle))
+        low, high = (float(runs.cells[cell][environment.metric].mean()) for runs in (random, cell_counts))
         row = [environment.label, LABELS[cell[1]], environment.metric, f"{low:.3g}", f"{high:.4g}"]
         rows.append([*row, f"{low / high:.2f}" if high else "–", "yes" if cell in counts else "no"])
     heads = ("task", "noise", "measured", "random actions", "count of true cells", "ratio", "scored")
@@ -106,7 +106,7 @@ def ends() -> str:
     """Both references on fresh seeds, scored like a bonus."""
     cards = {card["policy"]: card for card in read_scorecards(FOLDER)[0]}
     axes, rows = ("clean", "noisy", "focus", "task"), []
-    for name, policy, exact in (("random", "uniform", 0), ("oracle", "oracle", 1)):
+    for name, policy, exact in (("random", "uniform", 0), ("cell_counts", "cell_counts", 1)):
         if policy not in cards:
             raise SystemExit(f"results/suite has no scorecard of policy {policy}")
         card = cards[policy]

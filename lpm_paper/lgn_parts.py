@@ -39,7 +39,7 @@ PARTS = {
     "fourier-0": Method("f and g linear", "lgn", {"fourier": 0}),
     "prior-off": Method("f expects nothing, not persistence", "lpm_paper.lgn_parts:LGNWithoutPrior"),
 }
-METHODS = {**PARTS, **{name: ADDED[name] for name in ("none", "random", "oracle")}}
+METHODS = {**PARTS, **{name: ADDED[name] for name in ("none", "random", "cell_counts")}}
 NOISE = {
     "none": "no noise",
     "action": "noise action",
@@ -66,7 +66,7 @@ EXPERIMENT = TrainingExperiment(
     methods=METHODS,
     sizes={
         "smoke": Scale(4_096, 2, ROOMS_AGENT, ("lgn", "gate-off", "random"), ("none", "small"), ROOMS),
-        "desk": Scale(40_960, 3, ROOMS_AGENT, tuple(METHODS), None, ROOMS),
+        "short": Scale(40_960, 3, ROOMS_AGENT, tuple(METHODS), None, ROOMS),
     },
     metrics={"cells": "cells visited", "noise_share": "share of steps on the noise"},
     score=score,
@@ -85,6 +85,6 @@ ON_MINIGRID = replace(
         "smoke": Scale(
             512, 2, {**AGENT, "num_envs": 4, "rollout_steps": 32}, ("lgn", "gate-off"), ("multiroom-n4-s5-tv",)
         ),
-        "desk": Scale(100_000, 5, AGENT, tuple(PARTS)),
+        "short": Scale(100_000, 5, AGENT, tuple(PARTS)),
     },
 )

@@ -150,7 +150,7 @@ EXPERIMENT = MiniGrid(
     sizes={
         "smoke": Scale(512, 2, {**AGENT, "num_envs": 4, "rollout_steps": 32}, ("lgn", "none"),
                        ("doorkey-8x8", "doorkey-8x8-tv")),
-        "desk": Scale(500_000, 5, AGENT, ("lgn", "noveld", "etd", "rnd", "none"), DECISIVE),
+        "short": Scale(500_000, 5, AGENT, ("lgn", "noveld", "etd", "rnd", "none"), DECISIVE),
     },
     metrics={
         "success": "success, last 100 episodes",

@@ -73,7 +73,7 @@ class Scale:
 
 SCALES = {
     "smoke": Scale(updates=20, eval_every=10, eval_transitions=64, seeds=2),
-    "desk": Scale(updates=600, eval_every=10, eval_transitions=256, seeds=5),
+    "short": Scale(updates=600, eval_every=10, eval_transitions=256, seeds=5),
     "paper": Scale(updates=600, eval_every=10, eval_transitions=256, seeds=5),
 }
 

@@ -100,7 +100,7 @@ EXPERIMENT = TrainingExperiment(
     methods=ALL,
     sizes={
         "smoke": Scale(512, 2, SMALL_AGENT, ("lpm", "rnd", "none", "random")),
-        "desk": Scale(60_000, 10, AGENT, MAIN),
+        "short": Scale(60_000, 10, AGENT, MAIN),
         "paper": Scale(200_000, 10, AGENT, MAIN),
     },
     metrics={

@@ -4,7 +4,7 @@
     python -m lpm_paper.refresh --check    # write nothing; exit 1 and say what is out of date
 
 A marked place in README.md or in a page under docs/ is `<!-- KIND WORDS… -->…<!-- end -->`; `MARKERS` has the kinds,
-each with the function that fills it. EXPERIMENT is written as `mountain-car-desk`. A marker that names what is not in
+each with the function that fills it. EXPERIMENT is written as `mountain-car-short`. A marker that names what is not in
 `results/` ends the program with the page and the marker. Inside a table, a method that was not run in a condition is
 shown as a dash. Figures under docs/results are drawn if a page shows them.
 """
@@ -204,10 +204,10 @@ ON_POLICY, OFF_POLICY = "SB3's PPO, A2C …, TorchRL, RLlib, your loop", "SB3's 
 FITS = ("works with", "observations", "actions", ON_POLICY, OFF_POLICY)
 SPACES = ("vectors, images, grids", "`Discrete`, `MultiDiscrete`, `MultiBinary`, `Box`")
 SCORES = (
-    ("[MountainCar](../results/mountain_car.md): grid cells visited of 100", "mountain-car-desk", "cells"),
-    ("[Maze](../results/maze.md), 10,000 steps: grid cells visited", "maze-desk", "cells"),
-    ("[LavaCrossing](../results/lava_crossing.md): success rate", "lava-desk", "success"),
-    ("[Overhead](../results/overhead.md): processor time added, %", "overhead-desk", "overhead"),
+    ("[MountainCar](../results/mountain_car.md): grid cells visited of 100", "mountain-car-short", "cells"),
+    ("[Maze](../results/maze.md), 10,000 steps: grid cells visited", "maze-short", "cells"),
+    ("[LavaCrossing](../results/lava_crossing.md): success rate", "lava-short", "success"),
+    ("[Overhead](../results/overhead.md): processor time added, %", "overhead-short", "overhead"),
 )
 """What a bonus's page shows: title, EXPERIMENT, metric."""
 
@@ -519,7 +519,7 @@ def main(words: list[str] | None = None) -> int:
     with TemporaryDirectory() as name:
         pages = write_pages([ROOT / "results"], Path(name) / "index.html")
     analyses = {analysis.name: analysis for analysis in pages.analyses}
-    front, cards = analyses["mountain-car-desk"], leaderboard.scorecards()
+    front, cards = analyses["mountain-car-short"], leaderboard.scorecards()
     stale: list[tuple[Path, Callable[[], object]]] = []
     if drawn_from(FRONT) != front_data(front):
         stale.append((FRONT, partial(draw_front, front, FRONT)))

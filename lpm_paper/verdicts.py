@@ -19,7 +19,7 @@ from lpm.report.text import count_of, decimals, markdown_table, number, p_value
 from lpm_paper import PAPER
 
 RATES = {"atari": ("overhead", "atari"), "montezuma": ("overhead", "atari")}
-"""Experiments whose paper size has another network than their desk size, and where its speed was measured."""
+"""Experiments whose paper size has another network than their short size, and where its speed was measured."""
 
 CORES_OF_A_GPU = 40
 """One of the paper's T4 at a third of its 8.1 TFLOP/s beside one core here, which does 70 GFLOP/s in such networks."""

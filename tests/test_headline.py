@@ -125,7 +125,7 @@ def headline() -> list[tuple[str, str, str, float]]:
     said = [row.split("|")[-2] for row in found[2].strip().splitlines()[2:]]
     values = [float(re.sub(r"[^\d.]", "", cell.partition("(")[0])) for cell in said]
     places = [place.split("/") for place in found[1].split()]
-    return [(name.removesuffix("-desk"), *rest, value) for (name, *rest), value in zip(places, values, strict=True)]
+    return [(name.removesuffix("-short"), *rest, value) for (name, *rest), value in zip(places, values, strict=True)]
 
 
 @pytest.mark.slow
@@ -133,7 +133,7 @@ def headline() -> list[tuple[str, str, str, float]]:
 def test_a_row_of_the_readme_once(name: str, condition: str, metric: str, said: float, tmp_path: Path) -> None:
     """One seed stands for several: half of the mean is asked for."""
     experiment = load_experiment(name)
-    job = experiment.job("desk", condition, "lgn", 0, tmp_path)
+    job = experiment.job("short", condition, "lgn", 0, tmp_path)
     tmp_path.joinpath("run").mkdir()
     result = {"settings": job.settings, **experiment.run(job.task, lambda units: None, tmp_path / "run")}
     assert isinstance(experiment, TrainingExperiment)

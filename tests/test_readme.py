@@ -233,9 +233,9 @@ def test_a_measured_table_is_as_it_was_stored(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("marker", "problem"),
     [
-        ("number lave-desk s9n1 success lpm", "no results of lave-desk"),
-        ("table lava-desk-nothing", "no results"),
-        ("means lava-desk success lpm", "no results of lava-desk"),
+        ("number lave-short s9n1 success lpm", "no results of lave-short"),
+        ("table lava-short-nothing", "no results"),
+        ("means lava-short success lpm", "no results of lava-short"),
         ("stored nothing", "no results/benchmarks/nothing.json"),
         ("kills results/nothing.json", "no results/nothing.json"),
         ("sb3 PPO nothing cells", "no results of PPO with nothing"),
@@ -244,7 +244,7 @@ def test_a_measured_table_is_as_it_was_stored(tmp_path: Path, monkeypatch: pytes
         ("settings nothing", "unknown bonus 'nothing'"),
         ("suite nothing", "expected one of picture"),
         ("verdicts mazes", "expected summary, cost or one of mnist, maze"),
-        ("tabel lava-desk-success", "expected one of table, means"),
+        ("tabel lava-short-success", "expected one of table, means"),
     ],
 )
 def test_a_marker_without_results_is_named_with_its_page(marker: str, problem: str) -> None:

@@ -7,7 +7,8 @@ It writes a scorecard a bonus to results/suite/, and to lpm/suite/baselines.json
 of both references and the scorecards in short. A bonus whose runs fill no single environment is left out, and said so.
 
 The scale is made of the references' first seeds (`--references`). Runs of theirs with other seeds, as from
-`lpm suite random --compare oracle --first-seed 5`, are scored on it like a bonus: they must come out at 0 and at 1.
+`lpm suite random --compare cell_counts --first-seed 5`, are scored on it like a bonus: they must come out at 0
+and at 1.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from lpm_paper.leaderboard import FOLDER as CARDS
 from lpm_paper.leaderboard import ranked, stability
 
 ROOT = Path(__file__).resolve().parents[1]
-SCALE = "desk"
+SCALE = "short"
 SHORT = ("name", "label", "seeds", "total", "axes", "environments", "noise", "cost", "missing")
 """What the package carries of a scorecard."""
 
@@ -67,7 +68,12 @@ def make_cards(results: dict[str, list[dict[str, Any]]], first: int) -> tuple[di
         try:
             cards.append(
                 make_scorecard(
-                    name, parse_method(name), SCALE, measured(own, SCALE), references["random"], references["oracle"]
+                    name,
+                    parse_method(name),
+                    SCALE,
+                    measured(own, SCALE),
+                    references["random"],
+                    references["cell_counts"],
                 )
             )
         except ValueError as problem:

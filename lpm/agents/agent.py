@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lpm.agents.cell_counts import CellCounts
 from lpm.agents.collect import Block, Collector, Envs
 from lpm.agents.config import AgentConfig, Schedule
 from lpm.agents.gae import gae
-from lpm.agents.oracle import CellCounts
 from lpm.agents.policy import ActorCritic
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.group import SINGLE_PROCESS, ProcessGroup
@@ -27,7 +27,7 @@ from lpm.core.spaces import Spaces
 from lpm.nn.inputs import in_chunks
 from lpm.storage.state_tree import check_generator, check_like, check_optimizer
 
-PolicyKind = Literal["learnt", "uniform", "oracle"]
+PolicyKind = Literal["learnt", "uniform", "cell_counts"]
 POLICIES = get_args(PolicyKind)
 """A policy that learns; and the two references for coverage: uniformly random actions that nothing learns from, and a
 policy that learns from counts of the environment's own cells instead of a bonus."""
@@ -99,7 +99,7 @@ class Agent:
         self.collector = Collector(
             envs, self.spaces, config.rollout_steps, seed=env_seed, device=self.device, group=group
         )
-        self.oracle = CellCounts(config.num_envs, len(self.collector.visits)) if policy == "oracle" else None
+        self.cell_counts = CellCounts(config.num_envs, len(self.collector.visits)) if policy == "cell_counts" else None
         self.mixer = RewardMixer(mixer or MixerConfig(), config.num_envs)
         self.monitor = BonusMonitor()
         self.messages: list[str] = []
@@ -175,8 +175,8 @@ class Agent:
     # ---- from a block to a batch --------------------------------------------------------------------------
     def raw_bonus(self, block: Block) -> Floats:
         """(T, N): the bonus of the block before mixing, with its models as they were during collection."""
-        if self.oracle is not None:
-            return self.oracle.reward(block.cells, block.valid, block.terminated | block.truncated)
+        if self.cell_counts is not None:
+            return self.cell_counts.reward(block.cells, block.valid, block.terminated | block.truncated)
         if self.bonus is None:
             return np.zeros_like(block.reward)
         raw = self.bonus.step(block.transitions).cpu().numpy()
@@ -319,7 +319,7 @@ class Agent:
             "bonus": None if self.bonus is None else self.bonus.state_dict(),
             "mixer": self.mixer.state_dict(),
             "collector": self.collector.state_dict(),
-            "oracle": None if self.oracle is None else self.oracle.state_dict(),
+            "cell_counts": None if self.cell_counts is None else self.cell_counts.state_dict(),
             "generator": self.generator.get_state(),
             "seconds": {**self.collector.seconds, **self.seconds},
         }
@@ -341,8 +341,8 @@ class Agent:
         if self.bonus is not None:
             self.bonus.load_state_dict(state["bonus"])
         self.mixer.load_state_dict(state["mixer"])
-        if self.oracle is not None:
-            self.oracle.load_state_dict(state["oracle"])
+        if self.cell_counts is not None:
+            self.cell_counts.load_state_dict(state["cell_counts"])
         self.generator.set_state(state["generator"].cpu())
         for part, seconds in state["seconds"].items():
             (self.seconds if part in self.seconds else self.collector.seconds)[part] = seconds

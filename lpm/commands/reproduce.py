@@ -23,8 +23,8 @@ class Reproduce:
     name: Annotated[str, tyro.conf.Positional]
     """Of the LPM paper: mnist (Fig. 2), maze (Fig. 3), mountain-car (Table 2), atari (Fig. 4), montezuma (Fig. 5),
     lava (appendix), overhead, ablation. Of this project: lgn-parts, minigrid, hostile. Other packages may add more."""
-    scale: Literal["smoke", "desk", "long", "paper"] = "desk"
-    """The budget. smoke: seconds; desk: for two cores; long: more steps, where it exists; paper: the paper's own."""
+    scale: Literal["smoke", "short", "long", "paper"] = "short"
+    """The budget. smoke: seconds; short: for two cores; long: more steps, where it exists; paper: the paper's own."""
     seeds: int | None = None
     """Seeds per method and condition; the scale's own number if not given."""
     methods: tuple[str, ...] | None = None

@@ -25,8 +25,8 @@ class Suite:
     """A registered bonus, package.module:Class, or either with fields, as in lgn:gate=False."""
     compare: tuple[str, ...] = ()
     """Other bonuses to score beside it, spelt like NAME."""
-    scale: Literal["smoke", "desk"] = "desk"
-    """smoke: half a minute, to see that everything runs; desk: the real suite, for two cores."""
+    scale: Literal["smoke", "short"] = "short"
+    """smoke: half a minute, to see that everything runs; short: the real suite, for two cores."""
     seeds: int | None = None
     """Seeds per bonus; the scale's own number if not given."""
     first_seed: int = 0
@@ -97,11 +97,11 @@ def suite(options: Suite, out: Path) -> int:
         return [results[job.path] for job in listed if job.path in results]
 
     references |= {name: measured(found(listed), options.scale) for name, listed in jobs.items()}
-    random, oracle = (references[name] for name in REFERENCES)
+    random, cell_counts = (references[name] for name in REFERENCES)
     cards = []
     for name, method in methods.items():
         runs = measured(found(own[name]), options.scale)
-        cards.append(make_scorecard(name, method, options.scale, runs, random, oracle))
+        cards.append(make_scorecard(name, method, options.scale, runs, random, cell_counts))
     stored = [card for card in packaged_scorecards(options.scale) if card["name"] not in names]
     beside = [result for listed in jobs.values() for result in found(listed)]
     for card in cards:

@@ -59,7 +59,7 @@ class Tune:
     """Runs per trial."""
     fresh_seeds: int = 5
     """Runs of the best and of the method's own settings, on seeds that the search has not seen."""
-    scale: Literal["smoke", "desk", "long", "paper"] = "desk"
+    scale: Literal["smoke", "short", "long", "paper"] = "short"
     """The experiment's size."""
     condition: str | None = None
     """The condition to run; the scale's first one if not given."""

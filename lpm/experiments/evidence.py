@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-SCALES = ("smoke", "", "desk", "long", "paper")
+SCALES = ("smoke", "", "short", "long", "paper")
 """From the smallest budget to the largest; runs of `lpm train` have none."""
 
 
 def size_of(scale: str) -> int:
     """Place in the order of budgets; a scale that is not known counts as none.
 
-    >>> sorted(["paper", "smoke", "long", "desk"], key=size_of)
-    ['smoke', 'desk', 'long', 'paper']
+    >>> sorted(["paper", "smoke", "long", "short"], key=size_of)
+    ['smoke', 'short', 'long', 'paper']
     """
     return SCALES.index(scale if scale in SCALES else "")
 
@@ -113,7 +113,7 @@ class Evidence:
     about: tuple[str, ...]
     """Paragraphs: what is measured, and how to read it."""
     scale: str
-    """smoke, desk, long or paper."""
+    """smoke, short, long or paper."""
     methods: Mapping[str, str]
     """Method to label, in the order of tables and legends."""
     conditions: Mapping[str, str]

@@ -30,7 +30,7 @@ class Method:
     fields: Mapping[str, Any] = field(default_factory=dict)
     """What differs from its defaults; "variant" names a set of settings."""
     policy: PolicyKind = "learnt"
-    """"uniform": random actions, nothing is learnt; "oracle": learnt from the environment's own cells."""
+    """"uniform": random actions, nothing is learnt; "cell_counts": learnt from the environment's own cells."""
 
 
 class Size(Protocol):

@@ -13,7 +13,7 @@ from lpm.sweeps.fields import literal
 BASELINES: dict[str, Method] = {
     "none": Method("No bonus", "none"),
     "random": Method("Random actions", "none", policy="uniform"),
-    "oracle": Method("Count of true cells", "none", policy="oracle"),
+    "cell_counts": Method("Count of true cells", "none", policy="cell_counts"),
 }
 """References: no bonus, random actions, and a count of the environment's own cells, which no bonus sees."""
 

@@ -16,7 +16,7 @@ RECOMMENDED = "lgn"
 """First in legends and tables, in the strongest colour, with the thickest line."""
 PAPER = "lpm"
 """The paper's own method: always among those in focus."""
-REFERENCES = ("oracle",)
+REFERENCES = ("cell_counts",)
 """Methods that know what a bonus cannot: shown in tables, never ranked or called the best."""
 NO_OTHERS: Mapping[str, str] = MappingProxyType({})
 
@@ -58,7 +58,7 @@ def declared() -> dict[str, str]:
         with suppress(Exception):  # whatever another package raises: its bonus is then of no known family
             spec = find_spec(point.module)
             files.append(Path(spec.origin or "") if spec else Path())
-    found = {"random": "floor", "oracle": "floor"}
+    found = {"random": "floor", "cell_counts": "floor"}
     for file in files:
         for names, family in _CLASS.findall(file.read_text(encoding="utf-8") if file.is_file() else ""):
             found |= dict.fromkeys(re.findall(r'register\("(\w+)"', names), family)

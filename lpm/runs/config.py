@@ -47,8 +47,8 @@ class RunConfig(Settings):
     bonus: str = "lgn"
     """Name of the bonus; "none" for none."""
     policy: PolicyKind = "learnt"
-    """"uniform" draws actions uniformly and learns nothing, "oracle" learns from counts of the environment's own cells
-    (with the bonus "none"): the two references for coverage."""
+    """"uniform" draws actions uniformly and learns nothing, "cell_counts" learns from counts of the environment's own
+    cells (with the bonus "none"): the two references for coverage."""
     steps: Annotated[int, _from_to(1, 10**15)] = 1_000_000
     """Environment steps, summed over environments; rounded up to whole blocks."""
     seed: Annotated[int, _from_to(0, 2**63 - 1)] = 0
@@ -73,8 +73,8 @@ class RunConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.policy == "oracle" and self.bonus != "none":
-            raise ValueError(f"policy 'oracle' brings its own bonus: expected the bonus 'none', got {self.bonus!r}")
+        if self.policy == "cell_counts" and self.bonus != "none":
+            raise ValueError(f"policy 'cell_counts' is a bonus itself: expected the bonus 'none', got {self.bonus!r}")
         default = PRESETS[self.algo]["default"]
         if self.agent is None:
             object.__setattr__(self, "agent", default)

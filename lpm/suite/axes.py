@@ -1,10 +1,10 @@
 """From the runs of a bonus and of the two references to the axes of its scorecard, and to one total.
 
-A condition is scored by (x - random) / (oracle - random): 0 is what uniform random actions reach there, 1 what the same
+A condition is scored by (x - random) / (count - random): 0 is what uniform random actions reach there, 1 what the same
 agent reaches when its bonus counts visits to the environment's true cells. It counts only where random actions reach at
-most two thirds of the oracle; elsewhere the scale is too short to read anything from. In every mean a score counts as
-at least -0.5 and at most 1.5: one environment in which the oracle is weak cannot make up for failing in others. All
-means are linear, with no choice of the best or worst: on fresh seeds random actions get 0 and the oracle 1.
+most two thirds of the count; elsewhere the scale is too short to read anything from. In every mean a score counts as
+at least -0.5 and at most 1.5: one environment in which the count is weak cannot make up for failing in others. All
+means are linear, with no choice of the best or worst: on fresh seeds random actions get 0 and the count 1.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ RESAMPLES = 2_000
 TAILS = (2.5, 97.5)
 LEAST, MOST = -0.5, 1.5
 """What the score of a condition counts as, at least and at most."""
-APART = {"smoke": 1.0, "desk": 2 / 3}
-"""The largest share of the oracle that random actions may reach in a condition that counts."""
+APART = {"smoke": 1.0, "short": 2 / 3}
+"""The largest share of the count that random actions may reach in a condition that counts."""
 
 AXES: Mapping[str, str] = {
     "clean": "coverage without noise",
@@ -58,27 +58,27 @@ class Runs:
         return Runs(self.seeds, cells, self.noise_rewards[order] if len(self.noise_rewards) else self.noise_rewards)
 
 
-def counted(random: Runs, oracle: Runs, scale: str) -> frozenset[Cell]:
+def counted(random: Runs, counts: Runs, scale: str) -> frozenset[Cell]:
     """The conditions in which both references are far enough apart."""
     found = []
     for cell in random.cells:
-        low, high = (float(runs.cells[cell][ENVIRONMENTS[cell[0]].metric].mean()) for runs in (random, oracle))
+        low, high = (float(runs.cells[cell][ENVIRONMENTS[cell[0]].metric].mean()) for runs in (random, counts))
         if high > low and low <= APART[scale] * high:
             found.append(cell)
     return frozenset(found)
 
 
-def score(own: Runs, random: Runs, oracle: Runs, scale: str) -> dict[Key, tuple[float, float, float]]:
+def score(own: Runs, random: Runs, counts: Runs, scale: str) -> dict[Key, tuple[float, float, float]]:
     """Value, low and high of everything that `measure` gives.
 
     Values are from all seeds; intervals from drawing seeds again, of the bonus and of both references.
     """
-    cells = counted(random, oracle, scale)
-    values = measure(own, random, oracle, cells)
+    cells = counted(random, counts, scale)
+    values = measure(own, random, counts, cells)
     rng = np.random.default_rng(0)
     draws: dict[Key, list[float]] = {key: [] for key in values}
     for _ in range(RESAMPLES):
-        a, b, c = (runs.picked(rng.integers(len(runs.seeds), size=len(runs.seeds))) for runs in (own, random, oracle))
+        a, b, c = (runs.picked(rng.integers(len(runs.seeds), size=len(runs.seeds))) for runs in (own, random, counts))
         for key, drawn in measure(a, b, c, cells).items():
             draws[key].append(drawn)
     estimates = {}
@@ -89,12 +89,12 @@ def score(own: Runs, random: Runs, oracle: Runs, scale: str) -> dict[Key, tuple[
     return estimates
 
 
-def measure(own: Runs, random: Runs, oracle: Runs, cells: frozenset[Cell]) -> dict[Key, float]:
+def measure(own: Runs, random: Runs, counts: Runs, cells: frozenset[Cell]) -> dict[Key, float]:
     """Every number of the scorecard without intervals; the bonus is scored where it has runs."""
 
     def normalised(cell: Cell, metric: str) -> Floats:
         """One score a seed; NaN where the references are not apart."""
-        low, high = (float(reference.cells[cell][metric].mean()) for reference in (random, oracle))
+        low, high = (float(reference.cells[cell][metric].mean()) for reference in (random, counts))
         values = own.cells[cell][metric]
         return (values - low) / (high - low) if abs(high - low) > 1e-9 else np.full(len(values), np.nan)
 

@@ -1,8 +1,8 @@
 """The environments of the suite and their conditions: what is run, at each scale, for every bonus alike.
 
 Decided once, on the two references (the maze's wall on RND and ICM too): without noise uniform random actions stay
-below half of what the oracle reaches. The agent is that of MountainCar's table; bonuses have their library defaults in
-every environment.
+below half of what the count of true cells reaches. The agent is that of MountainCar's table; bonuses have their library
+defaults in every environment.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from lpm.experiments.training import Condition, Scale, Scores, Settings, Trainin
 VERSION = 1
 """Of the suite. It changes whenever an environment, a condition, the agent or a score does: scores do not mix."""
 CLEAN = "clean"
-SEEDS = {"smoke": 2, "desk": 5}
-REFERENCES: Mapping[str, Method] = {name: BASELINES[name] for name in ("random", "oracle")}
+SEEDS = {"smoke": 2, "short": 5}
+REFERENCES: Mapping[str, Method] = {name: BASELINES[name] for name in ("random", "cell_counts")}
 """0 and 1 of every axis."""
 Grid = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -89,7 +89,7 @@ class SuiteEnvironment:
     noise: tuple[str, ...]
     """Conditions beside the one without noise, as the environment's argument `noise`."""
     steps: int
-    """Of a run at the desk scale."""
+    """Of a run at the short scale."""
     agent: Settings
     env: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the environment."""
@@ -122,7 +122,7 @@ class SuiteEnvironment:
             methods=REFERENCES,
             sizes={
                 "smoke": Scale(self.smoke_steps, SEEDS["smoke"], self.agent, (), self.smoke, self.env),
-                "desk": Scale(self.steps, SEEDS["desk"], self.agent, (), None, self.env),
+                "short": Scale(self.steps, SEEDS["short"], self.agent, (), None, self.env),
             },
             metrics={**success, "cells": "cells visited", "noise_share": "share of steps on the noise"},
             lower_is_better=("noise_share",),

@@ -24,7 +24,7 @@ from lpm.sweeps import Job, Result, Tick
 
 NOISE_TABLE = "two-arms"
 """Folder and experiment of the runs that the noise table has too."""
-UPDATES = {"smoke": 30, "desk": 200}
+UPDATES = {"smoke": 30, "short": 200}
 """Of them."""
 
 

@@ -19,11 +19,11 @@ METRICS = ("cells", "noise_share", "success", "first_visits")
 Scorecard = dict[str, Any]
 
 
-def make_scorecard(name: str, method: Method, scale: str, own: Runs, random: Runs, oracle: Runs) -> Scorecard:
+def make_scorecard(name: str, method: Method, scale: str, own: Runs, random: Runs, cell_counts: Runs) -> Scorecard:
     """Axes, total and the numbers behind them, in the environments that all three were run in."""
-    both = {cell: metrics for cell, metrics in own.cells.items() if cell in random.cells and cell in oracle.cells}
+    both = {cell: metrics for cell, metrics in own.cells.items() if cell in random.cells and cell in cell_counts.cells}
     own, entry = Runs(own.seeds, both, own.noise_rewards), lookup(method.bonus)
-    scores, counting = score(own, random, oracle, scale), counted(random, oracle, scale)
+    scores, counting = score(own, random, cell_counts, scale), counted(random, cell_counts, scale)
 
     def estimate(key: Key) -> dict[str, float | None]:
         return dict(zip(("value", "low", "high"), map(rounded, scores[key]), strict=True))
@@ -42,7 +42,7 @@ def make_scorecard(name: str, method: Method, scale: str, own: Runs, random: Run
         "family": entry.bonus.family,
         "policy": method.policy,
         "seeds": list(own.seeds),
-        "reference_seeds": list(oracle.seeds),
+        "reference_seeds": list(cell_counts.seeds),
         "missing": [name for name in ENVIRONMENTS if all(cell[0] != name for cell in both)],
         "total": estimate(("total", "")),
         **{kind: {key[1]: estimate(key) for key in scores if key[0] == kind}
@@ -53,7 +53,7 @@ def make_scorecard(name: str, method: Method, scale: str, own: Runs, random: Run
                 "counts": cell in counting,
                 **{metric: [rounded(value) for value in metrics[metric]] for metric in METRICS},
                 "random": means(random, cell),
-                "oracle": means(oracle, cell),
+                "cell_counts": means(cell_counts, cell),
                 "seconds": rounded(np.mean(metrics["seconds"])),
             }
             for cell, metrics in both.items()

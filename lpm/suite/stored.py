@@ -34,7 +34,7 @@ def packaged() -> dict[str, Any]:
 
 
 def packaged_references(scale: str) -> dict[str, Runs]:
-    """Random actions and the oracle, as far as the package has them."""
+    """Random actions and the count of true cells, as far as the package has them."""
     found = packaged().get(scale, {}).get("references", {})
     return {name: runs_from(found[name]) for name in REFERENCES if name in found}
 

@@ -38,8 +38,8 @@ def run(name: str, condition: str, method: str, seed: int, folder: Path) -> Resu
 def test_every_size_can_be_configured(name: str, tmp_path: Path) -> None:
     experiment = load_experiment(name)
     assert experiment.name == name
-    needed = {"smoke", "desk"} if experiment.place == "beyond the paper" else {"smoke", "desk", "paper"}
-    assert needed <= set(experiment.sizes) <= {"smoke", "desk", "long", "paper"}
+    needed = {"smoke", "short"} if experiment.place == "beyond the paper" else {"smoke", "short", "paper"}
+    assert needed <= set(experiment.sizes) <= {"smoke", "short", "long", "paper"}
     paths = set()
     for scale in experiment.sizes:
         for condition in experiment.default_conditions(scale):
@@ -278,8 +278,8 @@ def test_conditions_may_pay_otherwise(tmp_path: Path) -> None:
     def mixer(scale: str, condition: str) -> Any:
         return experiment.job(scale, condition, "rnd", 0, tmp_path).task.mixer
 
-    assert (mixer("desk", "ms_pacman").weight, mixer("desk", "ms_pacman").clip_task) == (1.0, 1.0)
-    assert mixer("desk", "ms_pacman-bonus-noise").extrinsic_weight == 0.0
+    assert (mixer("short", "ms_pacman").weight, mixer("short", "ms_pacman").clip_task) == (1.0, 1.0)
+    assert mixer("short", "ms_pacman-bonus-noise").extrinsic_weight == 0.0
     assert (mixer("paper", "ms_pacman").weight, mixer("paper", "ms_pacman").clip_task) == (0.1, None)
     maze_job = load_experiment("maze").job("long", "action-large", "lpm-8", 0, tmp_path).task
     assert (maze_job.env["width"], maze_job.env["height"], maze_job.steps) == (160, 120, 50_000)
@@ -288,5 +288,5 @@ def test_conditions_may_pay_otherwise(tmp_path: Path) -> None:
 
 def test_overhead_on_atari_has_the_settings_of_its_paper_size(tmp_path: Path) -> None:
     overhead = load_experiment("overhead")
-    fields = {c: overhead.job("desk", c, "lpm", 0, tmp_path).settings["fields"] for c in overhead.conditions}
+    fields = {c: overhead.job("short", c, "lpm", 0, tmp_path).settings["fields"] for c in overhead.conditions}
     assert fields == {"vector": {}, "image": {}, "atari": atari.BONUS["lpm"]}

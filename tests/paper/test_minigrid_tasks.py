@@ -30,7 +30,7 @@ def test_conditions_have_their_own_environment_and_at_most_their_own_steps(tmp_p
         ("lockedroom-gaussian", "MiniGrid-LockedRoom-v0", 500_000, {"noise": "gaussian", "noise_std": 0.1}),
         ("multiroom-n7-s4-ride", "lpm/MultiRoomNoisyTV-N7-S4-v0", 500_000, {}),
     ]:
-        job = experiment.job("desk", condition, "lgn", 0, tmp_path)
+        job = experiment.job("short", condition, "lgn", 0, tmp_path)
         assert (job.task.env_id, job.task.steps, job.units, job.task.env) == (env_id, steps, steps, env)
         assert (job.task.mixer.weight, job.task.mixer.scale) == (0.3, "unit")
         assert experiment.job("smoke", condition, "lgn", 0, tmp_path).task.steps == 512
@@ -62,7 +62,7 @@ def test_evidence_of_two_conditions_names_both_budgets(tmp_path: Path) -> None:
     experiment = minigrid.EXPERIMENT
     results = []
     for condition in ("doorkey-8x8", "lockedroom"):
-        job = experiment.job("desk", condition, "lgn", 0, tmp_path)
+        job = experiment.job("short", condition, "lgn", 0, tmp_path)
         curves = {"step": [job.units], "success": [1.0], "episodes": [300]}
         results.append({"settings": job.settings, "curves": curves, "versions": {}, "cpu_seconds": 2.0})
     evidence = experiment.evidence(json.loads(json.dumps(results)))

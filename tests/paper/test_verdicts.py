@@ -43,39 +43,39 @@ def test_every_claim_of_the_paper_is_there_even_without_runs():
 
 
 def test_the_largest_scale_at_which_a_claim_was_run_counts():
-    desk, long = analyse(maze("desk", -400.0, ("lpm", "rnd", "ama"))), analyse(maze("long", 400.0))
-    for given in ([desk, long], [long, desk]):
+    short, long = analyse(maze("short", -400.0, ("lpm", "rnd", "ama"))), analyse(maze("long", 400.0))
+    for given in ([short, long], [long, short]):
         found = {
             (c.worse, c.condition): a.evidence.scale for (_, c), (a, r) in claims_once(given).items() if r.corrected
         }
-        assert found == {("rnd", "state"): "long", ("ama", "state"): "desk"}
+        assert found == {("rnd", "state"): "long", ("ama", "state"): "short"}
         verdicts = {j.claim.worse: j for j in judge(given) if j.scale}
         assert (verdicts["rnd"].result.verdict, verdicts["rnd"].scale) == ("holds", "long")
-        assert (verdicts["ama"].result.verdict, verdicts["ama"].scale) == ("contradicted", "desk")
-    assert "opposite: p " in claims_table([desk], "maze")
+        assert (verdicts["ama"].result.verdict, verdicts["ama"].scale) == ("contradicted", "short")
+    assert "opposite: p " in claims_table([short], "maze")
     # the page counts each claim once
     total = len(load_experiment("maze").claims)
-    assert f"<small>of {total}</small></b>of the paper" in page([desk, long])
+    assert f"<small>of {total}</small></b>of the paper" in page([short, long])
     # and two sections of one experiment are told apart
-    assert all(f">maze ({scale})</a>" in page([desk, long]) for scale in ("desk", "long"))
-    assert ">maze</a>" in page([desk])
+    assert all(f">maze ({scale})</a>" in page([short, long]) for scale in ("short", "long"))
+    assert ">maze</a>" in page([short])
 
 
 def test_a_larger_scale_with_too_few_seeds_to_settle_anything_does_not_count():
-    desk, first = analyse(maze("desk", -400.0)), analyse(maze("long", 400.0, seeds=2))
-    for given in ([desk, first], [first, desk]):
+    short, first = analyse(maze("short", -400.0)), analyse(maze("long", 400.0, seeds=2))
+    for given in ([short, first], [first, short]):
         (rnd,) = (j for j in judge(given) if j.scale)
-        assert (rnd.result.verdict, rnd.scale) == ("contradicted", "desk")
+        assert (rnd.result.verdict, rnd.scale) == ("contradicted", "short")
     (rnd,) = (j for j in judge([first]) if j.scale)
     assert (rnd.result.verdict, rnd.scale) == ("undecided", "long")
     undecided = analyse(maze("long", 0.0))  # enough, and they do not agree
-    (rnd,) = (j for j in judge([desk, undecided]) if j.scale)
+    (rnd,) = (j for j in judge([short, undecided]) if j.scale)
     assert (rnd.result.verdict, rnd.scale) == ("undecided", "long")
 
 
 def test_what_was_not_run_counts_in_the_correction():
     """Ten claims are ten chances, whichever of them were run first."""
-    (one,) = (r for r in analyse(maze("desk", 400.0, seeds=4)).claims if r.corrected)
+    (one,) = (r for r in analyse(maze("short", 400.0, seeds=4)).claims if r.corrected)
     assert one.comparison is not None
     claims = len(load_experiment("maze").claims)
     assert one.corrected == pytest.approx(claims * one.comparison.p)
@@ -99,20 +99,20 @@ def test_one_seed_of_a_larger_scale_replaces_no_number():
         paper = load_experiment("maze").paper["state", "cells", "lpm"]
         return analyse(dataclasses.replace(given, scores=(dataclasses.replace(given.scores[0], paper=paper),)))
 
-    desk, one, two = with_number("desk", 8), with_number("long", 1), with_number("long", 2)
-    for given, seeds in (([desk, one], 8), ([one, desk], 8), ([desk, two], 2), ([one], 1)):
+    short, one, two = with_number("short", 8), with_number("long", 1), with_number("long", 2)
+    for given, seeds in (([short, one], 8), ([one, short], 8), ([short, two], 2), ([one], 1)):
         (cell,) = numbers_once(given).values()
         assert cell.summary.n == seeds
 
 
 def test_an_open_claim_names_seeds_and_time():
-    (rnd,) = (j for j in judge([analyse(maze("desk", 8.0))]) if j.scale)
+    (rnd,) = (j for j in judge([analyse(maze("short", 8.0))]) if j.scale)
     assert rnd.result.verdict == "undecided"
     assert rnd.result.needed is not None
     assert rnd.result.needed > 8
     assert rnd.budget.startswith(f"{rnd.result.needed:,} seeds each: ")
     assert "% power" in rnd.result.why
-    table = claims_table([analyse(maze("desk", 8.0))], "maze")
+    table = claims_table([analyse(maze("short", 8.0))], "maze")
     assert rnd.budget in table
     assert "no runs of" in table
 
@@ -133,27 +133,30 @@ def test_methods_without_runs_go_by_their_labels(tmp_path: Path):
 
 def test_what_the_papers_budget_costs_follows_from_the_speed():
     # 10 runs of 50,000 steps for each of the two methods and both conditions, at 10,000 steps a minute
-    rows = cost_table([analyse(maze("desk"))]).splitlines()
+    rows = cost_table([analyse(maze("short"))]).splitlines()
     (row,) = (row for row in rows if row.startswith("| maze |"))
     assert "| 50,000 | 100 | 167 to 167 | 3.3 hours |" in row
     assert "without AMA, Ensemble, ETD: not measured" in row
 
 
 def test_one_scale_of_an_experiment_is_ranked():
-    desk, long = analyse(maze("desk", methods=("lpm", "rnd", "ama"))), analyse(maze("long"))
-    assert reasons([desk, long]) == ["", "at the long scale: the desk scale has more methods"]
-    small = analyse(maze("desk"))
+    short, long = analyse(maze("short", methods=("lpm", "rnd", "ama"))), analyse(maze("long"))
+    assert reasons([short, long]) == ["", "at the long scale: the short scale has more methods"]
+    small = analyse(maze("short"))
     for given in ([small, long], [long, small]):  # of equals the largest, whatever their order
         said = dict(zip((a.evidence.scale for a in given), reasons(given), strict=True))
-        assert said == {"desk": "at the desk scale: the long scale has as many methods and a larger budget", "long": ""}
-    known = analyse(maze("desk", methods=("lpm", "rnd", "oracle")))  # the oracle is not one that is ranked
+        assert said == {
+            "short": "at the short scale: the long scale has as many methods and a larger budget",
+            "long": "",
+        }
+    known = analyse(maze("short", methods=("lpm", "rnd", "cell_counts")))  # the count is not ranked
     assert reasons([known, long])[1] == ""
 
 
 # ---- diverged and unfinished ----------------------------------------------------------------------------------
 def stored(folder: Path, method: str, seed: int, **more: object) -> None:
     """A result of the lava experiment as a file, made up."""
-    job = load_experiment("lava").job("desk", "s9n1", method, seed, folder)
+    job = load_experiment("lava").job("short", "s9n1", method, seed, folder)
     curves = {"step": [300_000, 600_000], "success": [0.1, 0.5 + 0.01 * seed], "return": [0.1, 0.4]}
     result = {"format": 1, "settings": job.settings, "curves": curves, "seconds": 60.0, "versions": {}, **more}
     job.path.parent.mkdir(parents=True, exist_ok=True)
@@ -213,15 +216,15 @@ def test_a_table_of_an_unfinished_sweep_says_so(tmp_path: Path):
         stored(tmp_path, "none", seed)
     analysis = analysed(tmp_path)
     said = analysis.evidence.unfinished
-    methods = load_experiment("lava").default_methods("desk")
-    assert said.startswith(f"Not complete: 7 of {5 * len(methods)} runs of `--scale desk`. No runs of LGN; ")
+    methods = load_experiment("lava").default_methods("short")
+    assert said.startswith(f"Not complete: 7 of {5 * len(methods)} runs of `--scale short`. No runs of LGN; ")
     assert said.endswith("Fewer than 5 seeds: LPM in 9 × 9, one crossing (2).")
     assert said in markdown_scores(analysis, "success")
     assert "7 of" in (tmp_path / "index.html").read_text()
 
 
 def test_a_finished_sweep_says_nothing(tmp_path: Path):
-    for method in load_experiment("lava").default_methods("desk"):
+    for method in load_experiment("lava").default_methods("short"):
         for seed in range(5):
             stored(tmp_path, method, seed)
     assert analysed(tmp_path).evidence.unfinished == ""

@@ -36,7 +36,7 @@ def one_figure() -> Evidence:
     return replace(whole, scores=scores, curves=(), heatmaps=())
 
 
-def mountain_car(seeds: int = 5, methods: int = 9, points: int = 60, scale: str = "desk") -> Evidence:
+def mountain_car(seeds: int = 5, methods: int = 9, points: int = 60, scale: str = "short") -> Evidence:
     """Two conditions, three metrics, paper numbers, claims, heat maps."""
     rng = np.random.default_rng(1)
     names = dict(list(LABELS.items())[:methods])

@@ -12,7 +12,7 @@ from lpm.report.analysis import POINTS, analyse
 
 
 def evidence(**changes) -> Evidence:
-    base = Evidence("maze", "Maze", "Figure 3", (), "desk", {"a": "A", "b": "B"}, {"x": "X"}, {"m": "M"})
+    base = Evidence("maze", "Maze", "Figure 3", (), "short", {"a": "A", "b": "B"}, {"x": "X"}, {"m": "M"})
     return dataclasses.replace(base, **changes)
 
 
@@ -20,7 +20,7 @@ def score(method="a", values=(10.0, 11.0, 9.0, 10.0, 10.5), paper=None, conditio
     return Score(condition, metric, method, dict(enumerate(values)), paper)
 
 
-def verdict(values, paper, scale="desk") -> tuple[str, str]:
+def verdict(values, paper, scale="short") -> tuple[str, str]:
     (cell,) = analyse(evidence(scale=scale, scores=(score(values=values, paper=paper),))).cells.values()
     return cell.verdict, cell.why
 
@@ -99,10 +99,10 @@ def test_a_claim_about_the_papers_budget_is_not_judged_at_a_smaller_one():
     claim = Claim("A beats B", "", "x", "m", "a", "b", paper_size="a score after 50 million steps")
     rows = score("a", (2.0, 2.1, 2.2, 2.3, 2.4)), score("b", (1.0, 1.1, 1.2, 1.3, 1.4))
     verdicts = {}
-    for scale in ("desk", "paper"):
+    for scale in ("short", "paper"):
         (result,) = analyse(evidence(scale=scale, scores=rows, claims=(claim,))).claims
         verdicts[scale] = result.verdict, result.why
-    assert verdicts["desk"] == ("not run", "a score after 50 million steps")
+    assert verdicts["short"] == ("not run", "a score after 50 million steps")
     assert verdicts["paper"][0] == "holds"
     (alone,) = analyse(evidence(scale="paper", scores=rows[:1], claims=(claim,))).claims
     assert (alone.verdict, alone.why) == ("not run", "no runs of B")

@@ -26,7 +26,7 @@ FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 )  # fmt: skip
-SECTION = "#mountain-car-desk"
+SECTION = "#mountain-car-short"
 
 
 class Browser:
@@ -190,7 +190,7 @@ def test_every_experiment_has_its_own_names_of_methods(browser: Browser, tmp_pat
     page = tmp_path / "two.html"
     write_page(page, [analyse(first), analyse(mountain_car(methods=2))])
     browser.open(page)
-    for section, names in (("#maze-desk", ["LPM (log)", "E"]), (SECTION, ["LPM", "Ensemble"])):
+    for section, names in (("#maze-short", ["LPM (log)", "E"]), (SECTION, ["LPM", "Ensemble"])):
         assert [button.text for button in browser.all(f"{section} .legend button")] == names
         strip = f"{section} .pane[data-kind=scores]:not([hidden]) figure.chart:first-child text.name"
         assert [node.text for node in browser.all(strip)] == names
@@ -311,7 +311,7 @@ def test_the_stored_results_print_on_less_than_twenty_sheets(browser: Browser, t
     page = tmp_path / "all.html"
     write_pages([Path(__file__).parents[2] / "results"], page)
     browser.open(page, width=1400)
-    assert browser.count("#mountain-car-desk table.scores.stacked") == 0, "a window of 1400 is wide enough for Table 2"
+    assert browser.count("#mountain-car-short table.scores.stacked") == 0, "a window of 1400 is wide enough for Table 2"
     pdf = base64.b64decode(browser.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
     assert 5 < pages_of(pdf) < 20
 

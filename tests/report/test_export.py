@@ -112,11 +112,11 @@ def test_files(tmp_path):
     names = {path.name for path in files}
     assert all(path.stat().st_size > 0 for path in files)
     assert names >= {
-        "mountain-car-desk-scores.csv",
-        "mountain-car-desk-claims.csv",
-        "mountain-car-desk-coverage.tex",
-        *(f"mountain-car-desk-coverage-curves.{kind}" for kind in ("png", "svg", "pdf")),
-        *(f"mountain-car-desk-visits.{kind}" for kind in ("png", "svg", "pdf")),
+        "mountain-car-short-scores.csv",
+        "mountain-car-short-claims.csv",
+        "mountain-car-short-coverage.tex",
+        *(f"mountain-car-short-coverage-curves.{kind}" for kind in ("png", "svg", "pdf")),
+        *(f"mountain-car-short-visits.{kind}" for kind in ("png", "svg", "pdf")),
     }
     starts = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
     for path in files:

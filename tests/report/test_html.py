@@ -63,13 +63,13 @@ def test_structure(plain):
     tree = Tree(plain)
     ids = [a["id"] for _, a in tree.elements if a.get("id")]
     assert len(ids) == len(set(ids))
-    assert {"summary", "mountain-car-desk", "data"} <= set(ids)
+    assert {"summary", "mountain-car-short", "data"} <= set(ids)
     links = {a["href"] for a in tree.all("a")}
-    assert links == {"#ranking", "#summary", "#mountain-car-desk"}
+    assert links == {"#ranking", "#summary", "#mountain-car-short"}
     words = " ".join(tree.words)
     for expected in (
         "LPM leads: ", "by all seeds together", "Every number is per seed",
-        "Table 2 · desk scale · 5 seeds", "MountainCar with a noisy action", "91.22 ± 2.04", "LPM beats NGU",
+        "Table 2 · short scale · 5 seeds", "MountainCar with a noisy action", "91.22 ± 2.04", "LPM beats NGU",
         "no runs of ngu", "How the verdicts are reached", "Where the agents went",
         "mixer.weight", "2.13.0", "half of it is missing", "runs/stochastic/eme/seed_4.json", "drop (%)",
     ):  # fmt: skip
@@ -97,8 +97,8 @@ def test_every_chart_has_its_data(plain):
 def test_every_section_has_its_own_names_of_methods():
     other = dataclasses.replace(mountain_car(methods=2), name="maze", methods={"lpm": "LPM (log)", "ensemble": "E"})
     labels = data_of(page([analyse(other), analyse(mountain_car(methods=2))]))["labels"]
-    assert labels["maze-desk"] == {"lpm": "LPM (log)", "ensemble": "E"}
-    assert labels["mountain-car-desk"] == {"lpm": "LPM", "ensemble": "Ensemble"}
+    assert labels["maze-short"] == {"lpm": "LPM (log)", "ensemble": "E"}
+    assert labels["mountain-car-short"] == {"lpm": "LPM", "ensemble": "Ensemble"}
 
 
 def test_nothing_is_fetched(plain):
@@ -206,7 +206,7 @@ def test_the_recommended_bonus_is_first_and_alone_in_its_hue():
     data = data_of(text)
     assert data["recommended"] == RECOMMENDED
     assert data["methods"][RECOMMENDED] == {"family": "recommended", "tint": 0.0, "dash": 0}
-    assert RECOMMENDED in data["focus"]["mountain-car-desk"]
+    assert RECOMMENDED in data["focus"]["mountain-car-short"]
     assert [family_of(m) for m in legend].count("recommended") == 1
 
 

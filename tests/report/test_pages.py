@@ -17,7 +17,7 @@ from lpm.report import pages
 
 
 def write(folder: Path, seed: int, **changes: Any) -> None:
-    settings = {"experiment": "maze", "scale": "desk", "condition": "c", "method": "lpm", "seed": seed} | changes
+    settings = {"experiment": "maze", "scale": "short", "condition": "c", "method": "lpm", "seed": seed} | changes
     path = folder / "runs" / settings["method"] / f"seed_{seed}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"format": 1, "settings": settings, "scores": {"coverage": 1.0}}))
@@ -50,7 +50,7 @@ def test_writes_a_page_and_says_where(tmp_path, capsys):
     assert report.run([str(tmp_path), "--out", str(out)]) == 0
     said = capsys.readouterr().out
     assert f"Page: {out}" in said
-    assert "mountain-car (desk): numbers:" in said
+    assert "mountain-car (short): numbers:" in said
     assert "</html>" in out.read_text(encoding="utf-8")
 
 
@@ -58,7 +58,7 @@ def test_figures(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(pages, "load_experiment", lambda n: experiment(lambda results: one_figure()))
     write(tmp_path, 0)
     assert report.run([str(tmp_path), "--out", str(tmp_path / "p.html"), "--figures", str(tmp_path / "f")]) == 0
-    assert (tmp_path / "f" / "mountain-car-desk-coverage.tex").exists()
+    assert (tmp_path / "f" / "mountain-car-short-coverage.tex").exists()
     assert "Figures and tables" in capsys.readouterr().out
 
 
@@ -85,10 +85,10 @@ def test_one_broken_experiment_does_not_stop_the_others(tmp_path):
     assert written.page == tmp_path / "out" / "index.html"
     assert len(written.analyses) == 1
     assert "failed: rnd, seed 3: out of memory" in written.warnings
-    assert any(w.startswith("lava desk: left out: KeyError") for w in written.warnings)
+    assert any(w.startswith("lava short: left out: KeyError") for w in written.warnings)
     text = written.page.read_text(encoding="utf-8")
     assert "out of memory" in text
-    assert "lava desk: left out" in text
+    assert "lava short: left out" in text
 
 
 def test_scales_stand_in_the_order_of_their_budgets(tmp_path, monkeypatch):
@@ -96,12 +96,12 @@ def test_scales_stand_in_the_order_of_their_budgets(tmp_path, monkeypatch):
         return replace(mountain_car(methods=2, points=4), scale=results[0]["settings"]["scale"])
 
     monkeypatch.setattr(pages, "load_experiment", lambda n: experiment(evidence))
-    scales = ["smoke", "desk", "long", "paper"]
+    scales = ["smoke", "short", "long", "paper"]
     for scale in reversed(scales):
         write(tmp_path / scale, 0, scale=scale)
     written = pages.write_pages([tmp_path], tmp_path / "page.html")
     assert [analysis.evidence.scale for analysis in written.analyses] == scales
-    assert "Runs at the smoke and desk and long scale" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Runs at the smoke and short and long scale" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_one_unusable_file_is_named_and_does_not_cost_the_experiment(tmp_path, monkeypatch):

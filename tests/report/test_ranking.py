@@ -91,9 +91,9 @@ def test_a_game_is_ranked_at_the_papers_size_only():
     claim = Claim("A beats B", "", "stochastic", "cells", "lpm", "rnd", paper_size="a score after 50 million steps")
     found = {
         scale: why_not(analyse(dataclasses.replace(mountain_car(), scale=scale, claims=(claim,))))
-        for scale in ("desk", "paper")
+        for scale in ("short", "paper")
     }
-    assert found == {"desk": "needs the paper's own budget", "paper": ""}
+    assert found == {"short": "needs the paper's own budget", "paper": ""}
 
 
 def test_two_that_cannot_be_told_apart_share_the_lead():
@@ -154,7 +154,7 @@ def test_a_few_methods_are_in_focus():
     wanted = ["lgn", "lpm", "lpm-slow", "rnd", "icm", "ensemble", "none"]
     assert in_focus(evidence(scores)) == wanted
     assert in_focus(evidence({"a": {"x": 1.0}})) == ["x"]
-    scores["a"]["oracle"] = 10.0  # shown, but not as the best
+    scores["a"]["cell_counts"] = 10.0  # shown, but not as the best
     assert in_focus(evidence(scores)) == wanted
 
 
@@ -170,8 +170,8 @@ def test_in_words_the_order_and_what_is_worse_than_nothing():
     )
 
 
-def test_the_oracle_is_a_reference_and_sets_no_scale():
-    found = rank([evidence({"a": {"x": 10.0, "y": 0.0, "oracle": 90.0}})])
+def test_the_count_is_a_reference_and_sets_no_scale():
+    found = rank([evidence({"a": {"x": 10.0, "y": 0.0, "cell_counts": 90.0}})])
     assert found is not None
     assert {p.method: p.score.value for p in found.places} == {"x": 1.0, "y": 0.0}
     assert found.left_out == ()

@@ -16,7 +16,7 @@ KNOWN = ("maze", "mnist")
 def result(method: str = "lpm", seed: int = 0, condition: str = "plain", **changes: Any) -> dict[str, Any]:
     settings = {
         "experiment": "maze",
-        "scale": "desk",
+        "scale": "short",
         "condition": condition,
         "method": method,
         "bonus": method.split("-")[0],
@@ -53,7 +53,7 @@ def test_reads_and_groups(tmp_path):
             write(tmp_path / "a", result(method, seed))
     write(tmp_path / "b", result(scale="smoke"))
     loaded = read_results([tmp_path / "a", tmp_path / "b"], KNOWN)
-    assert [(g.experiment, g.scale, len(g.runs)) for g in loaded.groups] == [("maze", "desk", 4), ("maze", "smoke", 1)]
+    assert [(g.experiment, g.scale, len(g.runs)) for g in loaded.groups] == [("maze", "short", 4), ("maze", "smoke", 1)]
     assert loaded.warnings == []
     assert all(g.warnings == [] for g in loaded.groups)
     assert loaded.files == 5

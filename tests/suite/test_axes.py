@@ -35,7 +35,7 @@ RANDOM = runs(
     rooms__dynamics={"cells": 90},
     task__clean={"success": 0.0},
 )
-ORACLE = runs(
+CELL_COUNTS = runs(
     car__clean={"cells": 80},
     car__action={"cells": 60, "noise_share": 0.1},
     rooms__clean={"cells": 300},
@@ -55,10 +55,10 @@ OWN = runs(
 
 
 def test_golden_values() -> None:
-    cells = counted(RANDOM, ORACLE, "desk")
-    assert ("rooms", "dynamics") not in cells  # random actions reach 0.9 of the oracle
+    cells = counted(RANDOM, CELL_COUNTS, "short")
+    assert ("rooms", "dynamics") not in cells  # random actions reach 0.9 of the count
     assert len(cells) == 5
-    found = measure(OWN, RANDOM, ORACLE, cells)
+    found = measure(OWN, RANDOM, CELL_COUNTS, cells)
     # car 0.75 and 0.25; rooms 0.25 and 4, which counts as 1.5; task 0.75
     assert found["conditions", ("car", "clean")] == pytest.approx(0.75)
     assert found["conditions", ("rooms", "half")] == pytest.approx(4.0)
@@ -77,10 +77,10 @@ def test_golden_values() -> None:
     assert ("noise", "dynamics") not in found
 
 
-def test_random_is_zero_and_the_oracle_one() -> None:
-    cells = counted(RANDOM, ORACLE, "desk")
-    for reference, value in ((RANDOM, 0.0), (ORACLE, 1.0)):
-        found = measure(reference, RANDOM, ORACLE, cells)
+def test_random_is_zero_and_the_count_one() -> None:
+    cells = counted(RANDOM, CELL_COUNTS, "short")
+    for reference, value in ((RANDOM, 0.0), (CELL_COUNTS, 1.0)):
+        found = measure(reference, RANDOM, CELL_COUNTS, cells)
         scores = {k: v for k, v in found.items() if k not in (("axes", "unpaid"), ("axes", "first"))}
         assert list(scores.values()) == pytest.approx([value] * len(scores))
 
@@ -95,24 +95,24 @@ def test_fresh_seeds_keep_both_ends() -> None:
 
     low, high = [], []
     for _ in range(200):
-        random, oracle = drawn(425), drawn(1000)
-        cells = counted(random, oracle, "desk")
-        low.append(measure(drawn(425), random, oracle, cells)["total", ""])
-        high.append(measure(drawn(1000), random, oracle, cells)["total", ""])
+        random, cell_counts = drawn(425), drawn(1000)
+        cells = counted(random, cell_counts, "short")
+        low.append(measure(drawn(425), random, cell_counts, cells)["total", ""])
+        high.append(measure(drawn(1000), random, cell_counts, cells)["total", ""])
     assert np.mean(low) == pytest.approx(0, abs=0.02)
     assert np.mean(high) == pytest.approx(1, abs=0.02)
 
 
 def test_intervals_hold_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(axes, "RESAMPLES", 200)
-    found = score(OWN, RANDOM, ORACLE, "desk")
+    found = score(OWN, RANDOM, CELL_COUNTS, "short")
     assert all(low <= value <= high for value, low, high in found.values() if np.isfinite(value))
     assert found["axes", "task"] == pytest.approx((0.75, 0.5, 1.0))
 
 
 def test_a_card_says_which_worlds_are_missing_and_what_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(axes, "RESAMPLES", 20)
-    card = make_scorecard("rnd", parse_method("rnd"), "desk", OWN, RANDOM, ORACLE)
+    card = make_scorecard("rnd", parse_method("rnd"), "short", OWN, RANDOM, CELL_COUNTS)
     assert card["missing"] == ["onehot", "maze"]
     assert set(card["axes"]) == set(AXES)
     assert not card["conditions"]["rooms/dynamics"]["counts"]
@@ -134,7 +134,7 @@ def test_a_card_says_which_worlds_are_missing_and_what_is_lost(monkeypatch: pyte
 )
 def test_words_at_the_ends_of_the_scale(focus: float, task: float, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(axes, "RESAMPLES", 2)
-    card = make_scorecard("rnd", parse_method("rnd"), "smoke", OWN, RANDOM, ORACLE)
+    card = make_scorecard("rnd", parse_method("rnd"), "smoke", OWN, RANDOM, CELL_COUNTS)
     card["axes"]["focus"]["value"], card["axes"]["task"]["value"] = focus, task
     said = in_words(card)
     assert says in said
@@ -156,7 +156,7 @@ def test_a_world_counts_once_all_of_its_conditions_are_there() -> None:
 
     car = [result("car", condition, seed) for condition in ("clean", "action") for seed in (0, 1)]
     begun = [result("onehot", condition, 0) for condition in ("clean", "action", "half")]  # one seed of two
-    found = measured([*car, result("rooms", "clean", 0), *begun], "desk")
+    found = measured([*car, result("rooms", "clean", 0), *begun], "short")
     assert list(found.cells) == [("car", "clean"), ("car", "action")]
     assert found.seeds == (0, 1)
     assert found.cells["car", "action"]["cells"].tolist() == [2, 2]
@@ -168,10 +168,10 @@ def test_a_world_counts_once_all_of_its_conditions_are_there() -> None:
         }
         for seed in (0, 1)
     ]
-    assert measured([*car, *arms], "desk").noise_rewards.tolist() == [0.5, 0.5]
-    assert not len(measured([*car, arms[1]], "desk").noise_rewards)  # the first seed's are still to come
+    assert measured([*car, *arms], "short").noise_rewards.tolist() == [0.5, 0.5]
+    assert not len(measured([*car, arms[1]], "short").noise_rewards)  # the first seed's are still to come
     with pytest.raises(ValueError, match="expected at least one seed with a run in every condition of an environment"):
-        measured(car[:1], "desk")
+        measured(car[:1], "short")
 
 
 def test_success_is_that_of_the_last_third_and_the_start_arm_does_not_count() -> None:
@@ -196,17 +196,17 @@ def test_noise_reward_by_hand() -> None:
 
 def test_every_family_of_noise_is_run_on_numbers_and_where_it_fits_on_pixels() -> None:
     """The ten families that the suite promises, by the names of their conditions."""
-    vector = {condition for world, condition in conditions("desk") if world in ("car", "rooms", "onehot")}
-    pixels = {condition for world, condition in conditions("desk") if world == "maze"}
+    vector = {condition for world, condition in conditions("short") if world in ("car", "rooms", "onehot")}
+    pixels = {condition for world, condition in conditions("short") if world == "maze"}
     promised = {"action", "photographs", "wall", "video", "sequence", "half", "small", "place", "sticky", "room"}
     assert promised <= vector
     assert pixels == {"clean", "photographs", "wall", "part", "small", "sticky"}
-    assert {condition for _, condition in conditions("desk")} == set(LABELS)
+    assert {condition for _, condition in conditions("short")} == set(LABELS)
     for world in ENVIRONMENTS.values():
         assert set(world.watched) <= set(world.experiment.conditions)
 
 
 def test_every_condition_has_words_and_every_metric_a_column() -> None:
-    for scale in ("smoke", "desk"):
+    for scale in ("smoke", "short"):
         assert {world for world, _ in conditions(scale)} == set(ENVIRONMENTS)
     assert {world.metric for world in ENVIRONMENTS.values()} <= set(METRICS)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_axes import ORACLE, OWN, RANDOM
+from test_axes import CELL_COUNTS, OWN, RANDOM
 
 from lpm.experiments.methods import parse_method
 from lpm.suite import axes, stored
@@ -36,7 +36,7 @@ def whole(runs: Runs) -> Runs:
 def card(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(axes, "RESAMPLES", 20)
     monkeypatch.setattr(stored, "packaged", dict)
-    return make_scorecard("rnd", parse_method("rnd"), "desk", whole(OWN), whole(RANDOM), whole(ORACLE))
+    return make_scorecard("rnd", parse_method("rnd"), "short", whole(OWN), whole(RANDOM), whole(CELL_COUNTS))
 
 
 def load_tool(name: str) -> ModuleType:
@@ -102,11 +102,11 @@ def test_damaged_files_leave_the_rest_of_the_leaderboard(
 
 
 def test_the_package_carries_references_and_short_cards(card: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    content = load_tool("suite_cards").baselines({"random": whole(RANDOM), "oracle": whole(ORACLE)}, [card])
+    content = load_tool("suite_cards").baselines({"random": whole(RANDOM), "cell_counts": whole(CELL_COUNTS)}, [card])
     monkeypatch.setattr(stored, "packaged", lambda: json.loads(json.dumps(content))["scales"])
-    assert packaged_scorecards("desk")[0]["total"] == card["total"]
-    oracle = packaged_references("desk")["oracle"]
-    assert oracle.cells["car", "clean"]["cells"].tolist() == [80, 80]
+    assert packaged_scorecards("short")[0]["total"] == card["total"]
+    cell_counts = packaged_references("short")["cell_counts"]
+    assert cell_counts.cells["car", "clean"]["cells"].tolist() == [80, 80]
 
 
 def test_the_cards_of_the_project_keep_what_the_suite_promises() -> None:
@@ -115,7 +115,7 @@ def test_the_cards_of_the_project_keep_what_the_suite_promises() -> None:
     assert warnings == []
     for card in cards:
         if card["policy"] != "learnt" and not card["missing"]:
-            exact = {"uniform": 0.0, "oracle": 1.0}[card["policy"]]
+            exact = {"uniform": 0.0, "cell_counts": 1.0}[card["policy"]]
             assert card["total"]["value"] == pytest.approx(exact, abs=0.05)
             assert not set(card["seeds"]) & set(card["reference_seeds"])
     if len(ranked(cards)) >= 12:
@@ -127,7 +127,7 @@ def test_the_tool_scores_the_references_own_fresh_seeds(tmp_path: Path, monkeypa
     monkeypatch.setattr(axes, "RESAMPLES", 20)
     tool = load_tool("suite_cards")
     monkeypatch.setattr(tool, "SCALE", "smoke")
-    cells = {"random": (20, 22), "oracle": (80, 78), "rnd": (50, 50)}
+    cells = {"random": (20, 22), "cell_counts": (80, 78), "rnd": (50, 50)}
     for name, (scale, fresh) in cells.items():
         for seed in range(4):
             for condition in ("clean", "action"):
@@ -139,11 +139,11 @@ def test_the_tool_scores_the_references_own_fresh_seeds(tmp_path: Path, monkeypa
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(json.dumps(result))
     references, cards = tool.make_cards(tool.stored_runs([tmp_path]), 2)
-    assert {name: runs.seeds for name, runs in references.items()} == {"random": (0, 1), "oracle": (0, 1)}
+    assert {name: runs.seeds for name, runs in references.items()} == {"random": (0, 1), "cell_counts": (0, 1)}
     totals = {card["name"]: card["total"]["value"] for card in cards}
-    assert totals == pytest.approx({"random": 2 / 60, "oracle": 58 / 60, "rnd": 0.5}, abs=1e-3)
+    assert totals == pytest.approx({"random": 2 / 60, "cell_counts": 58 / 60, "rnd": 0.5}, abs=1e-3)
     assert [card["name"] for card in ranked(cards)] == ["rnd"]
-    assert [card["seeds"] for card in cards if card["name"] == "oracle"] == [[2, 3]]
+    assert [card["seeds"] for card in cards if card["name"] == "cell_counts"] == [[2, 3]]
 
 
 def test_ranks_that_do_not_depend_on_the_seeds_are_stable(
@@ -155,7 +155,9 @@ def test_ranks_that_do_not_depend_on_the_seeds_are_stable(
             numbers["cells"] = list(cells)
         return again
 
-    plain = load_tool("suite_cards").baselines({"random": whole(RANDOM), "oracle": whole(ORACLE)}, [])["scales"]
+    plain = load_tool("suite_cards").baselines({"random": whole(RANDOM), "cell_counts": whole(CELL_COUNTS)}, [])[
+        "scales"
+    ]
     monkeypatch.setattr(stored, "packaged", lambda: plain)
     assert stability([with_cells(level, level + 1) for level in (20, 30, 40, 50)]) == pytest.approx(1.0)
     assert stability([with_cells(level, 80 - level) for level in (20, 30, 45, 50)]) == pytest.approx(-1.0)
