@@ -38,9 +38,9 @@ TASKS: dict[str, tuple[str, int]] = {
     "multiroom-n4-s5-v1": ("MiniGrid-MultiRoom-N4-S5-v1", 100_000),
     "multiroom-n6": ("MiniGrid-MultiRoom-N6-v0", 300_000),
     "keycorridor-s3r3": ("MiniGrid-KeyCorridorS3R3-v0", 300_000),
-    "keycorridor-s4r3": ("MiniGrid-KeyCorridorS4R3-v0", 500_000),
-    "obstructedmaze-2dlh": ("MiniGrid-ObstructedMaze-2Dlh-v0", 500_000),
-    "lockedroom": ("MiniGrid-LockedRoom-v0", 500_000),
+    "keycorridor-s4r3": ("MiniGrid-KeyCorridorS4R3-v0", 1_000_000),
+    "obstructedmaze-2dlh": ("MiniGrid-ObstructedMaze-2Dlh-v0", 2_000_000),
+    "lockedroom": ("MiniGrid-LockedRoom-v0", 2_000_000),
 }
 """Task to Gymnasium's id and the steps of a run."""
 NOISE: dict[str, tuple[str, dict[str, object]]] = {
@@ -150,7 +150,7 @@ EXPERIMENT = MiniGrid(
     sizes={
         "smoke": Scale(512, 2, {**AGENT, "num_envs": 4, "rollout_steps": 32}, ("lgn", "none"),
                        ("doorkey-8x8", "doorkey-8x8-tv")),
-        "short": Scale(500_000, 5, AGENT, ("lgn", "noveld", "etd", "rnd", "none"), DECISIVE),
+        "short": Scale(2_000_000, 5, AGENT, ("lgn", "noveld", "etd", "rnd", "none"), DECISIVE),
     },
     metrics={
         "success": "success, last 100 episodes",
