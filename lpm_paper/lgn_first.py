@@ -34,7 +34,6 @@ from lpm.nn.inputs import HashedSample, ObservationInput
 from lpm.nn.memory import WindowMemory, nearest_weighted
 from lpm.nn.networks import SMALLEST_IMAGE
 from lpm.nn.random_target import random_encoder
-from lpm.nn.seeding import seeded
 
 LEAST = 0.05  # what the least predictable direction still counts
 SHARPNESS = 4  # power of a feature's share in distances: the nearest is so near that a tenth of a noise would drown it
@@ -116,9 +115,8 @@ class LGNFirst(IntrinsicReward):
         spaces, config = self.spaces, self.config
         self.episodic = config.memory != "lifelong"
         self.by_feature = spaces.kind == "vector"
-        with seeded(self.generator):
-            self.state = FirstFeatures(spaces, config.features)
-            self.design = Design(spaces, self.state.width, config.fourier if self.by_feature else 0)
+        self.state = FirstFeatures(spaces, config.features)
+        self.design = Design(spaces, self.state.width, config.fourier if self.by_feature else 0)
         width = self.state.width
         sizes = (self.design.actions, self.design.columns, width)
         self.dynamics = RidgeByAction(*sizes, ridge=RIDGE, persistence=width, one=self.design.one)

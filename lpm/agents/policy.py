@@ -16,12 +16,12 @@ from gymnasium.spaces import Box
 from torch import Tensor, nn
 from torch.nn import functional
 
+from lpm.core.seeding import seeded
 from lpm.core.settings import Count, Positive, Settings
 from lpm.core.spaces import Spaces
 from lpm.nn.fused import FlatParameters, FusedMLP, InferenceMLP, linear_layers
 from lpm.nn.inputs import ObservationInput
 from lpm.nn.networks import Activation, Encoder, mlp, orthogonal_
-from lpm.nn.seeding import seeded
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 

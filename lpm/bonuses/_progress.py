@@ -19,7 +19,6 @@ from lpm.nn.experience import Experience, Minibatches, Prepared, regression, suc
 from lpm.nn.inputs import Normalise
 from lpm.nn.networks import Activation
 from lpm.nn.random_target import RandomTargetModel
-from lpm.nn.seeding import seeded
 
 Form = Literal["log", "linear"]
 FLOOR_ROWS = 512  # rows at most that the relative floor is measured on
@@ -92,9 +91,8 @@ class LearningProgress(IntrinsicReward):
             normalise = self.auto_normalise if vector else "none"
         capacity = replay_capacity(spaces, self.rollout) if c.buffer_size is None else c.buffer_size
         self.experience = Experience(spaces, max(capacity, least_capacity), normalise, warmup=c.warmup, columns=columns)
-        with seeded(self.generator):
-            self.dynamics = self._build_dynamics()
-            self._build_error_model()
+        self.dynamics = self._build_dynamics()
+        self._build_error_model()
         trained = [parameter for parameter in self.dynamics.parameters() if parameter.requires_grad]
         self.add_optimizer("dynamics", trained, c.dynamics_lr)
         self.register_buffer("versions", torch.zeros((), dtype=torch.int64))

@@ -16,7 +16,6 @@ from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import GaussianDynamicsModel
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Activation
-from lpm.nn.seeding import seeded
 
 Clip = Literal["none", "mean", "elem"]
 
@@ -85,17 +84,16 @@ class AMA(Learner):
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
         self.experience = Experience(spaces, self.rollout, config.normalise, warmup=config.warmup)
-        with seeded(self.generator):
-            self.dynamics = GaussianDynamicsModel(
-                spaces,
-                hidden=config.hidden,
-                head_hidden=config.head_hidden,
-                features=config.features,
-                act=config.activation,
-                skip=config.skip,
-                bounds=config.bounds,
-                squash=config.normalise in ("auto", "none") and spaces.bounded_image,
-            )
+        self.dynamics = GaussianDynamicsModel(
+            spaces,
+            hidden=config.hidden,
+            head_hidden=config.head_hidden,
+            features=config.features,
+            act=config.activation,
+            skip=config.skip,
+            bounds=config.bounds,
+            squash=config.normalise in ("auto", "none") and spaces.bounded_image,
+        )
         self.add_optimizer("dynamics", self.dynamics.parameters(), config.lr)
 
     def _score(self, batch: Transitions) -> Tensor:

@@ -19,7 +19,6 @@ from lpm.nn.inputs import RunningMoments
 from lpm.nn.networks import Encoder
 from lpm.nn.random_target import random_encoder
 from lpm.nn.range_watch import RangeWatch
-from lpm.nn.seeding import seeded
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,8 @@ class BayesGain(Learner):
         state = math.prod(spaces.input_shape) if vector else config.state
         inputs = state + spaces.action_width
         scale = math.sqrt(inputs) if config.length_scale is None else config.length_scale
-        with seeded(self.generator):
-            self.encoder: Encoder | None = None if vector else random_encoder(spaces.input_shape, config.state)
-            self.features = RandomFeatures(inputs, config.features, scale, torch.float64)
+        self.encoder: Encoder | None = None if vector else random_encoder(spaces.input_shape, config.state)
+        self.features = RandomFeatures(inputs, config.features, scale, torch.float64)
         self.moments = RunningMoments((state,))
         self.watch = RangeWatch(self.moments)
         self.model = BayesianRegression(config.features, state, noise=config.noise, prior_precision=1 / config.prior**2)

@@ -21,7 +21,6 @@ from lpm.core.transitions import Transitions
 from lpm.nn.buffers import fixed_sample
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Encoder, follow_, mlp
-from lpm.nn.seeding import seeded
 
 
 def reconstruction(prediction: Tensor, target: Tensor) -> Tensor:
@@ -104,11 +103,10 @@ class BYOLHindsight(Learner):
         spaces, c = self.spaces, self.config
         self.experience = Experience(spaces, self.rollout, c.normalise, warmup=c.warmup)
         known = c.features + spaces.action_width
-        with seeded(self.generator):
-            self.encoder = Encoder(spaces.input_shape, c.features, hidden=c.encoder_hidden, final_activation=False)
-            self.reconstructor = mlp(known + c.hindsight, c.hidden, c.features)
-            self.writer = mlp(known + c.features + c.noise, c.hidden, c.hindsight)
-            self.critic = mlp(known + c.hindsight, c.hidden, 1)
+        self.encoder = Encoder(spaces.input_shape, c.features, hidden=c.encoder_hidden, final_activation=False)
+        self.reconstructor = mlp(known + c.hindsight, c.hidden, c.features)
+        self.writer = mlp(known + c.features + c.noise, c.hidden, c.hindsight)
+        self.critic = mlp(known + c.hindsight, c.hidden, 1)
         self.target = copy.deepcopy(self.encoder).requires_grad_(False)
         self.add_optimizer("model", (p for p in self.parameters() if p.requires_grad), c.lr)
         self.register_buffer("bank", torch.zeros(c.contrasts, c.hindsight))

@@ -22,7 +22,6 @@ from lpm.nn.experience import Experience, Prepared
 from lpm.nn.inputs import in_chunks
 from lpm.nn.memory import EpisodicMemory
 from lpm.nn.random_target import random_encoder
-from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedForward
 
 MIN_NOISE = 1e-8  # of σ², so that a world without any has a logarithm
@@ -82,9 +81,8 @@ class CIG(MemoryBonus, Learner):
         spaces, c = self.spaces, self.config
         self.experience = Experience(spaces, self.rollout, "standard", clip=c.clip, warmup=c.warmup, frozen=False)
         features = feature_width(spaces, c.features)
-        with seeded(self.generator):
-            self.encoder = random_encoder(spaces.input_shape, features, hidden=c.encoder_hidden, act=c.activation)
-            self.ensemble = StackedForward(features, spaces.action_width, hidden=c.hidden, members=c.members)
+        self.encoder = random_encoder(spaces.input_shape, features, hidden=c.encoder_hidden, act=c.activation)
+        self.ensemble = StackedForward(features, spaces.action_width, hidden=c.hidden, members=c.members)
         self.add_optimizer("ensemble", self.ensemble.parameters(), c.lr)
         self.memory = EpisodicMemory(self.num_envs, c.prefix, (c.members * features,))
         self.register_buffer("noise", torch.zeros(()))

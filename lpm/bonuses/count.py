@@ -15,7 +15,6 @@ from lpm.core.settings import Bound
 from lpm.core.transitions import Transitions
 from lpm.nn.hashing import CountSketch, KeyConfig, block_keys, episode_counts
 from lpm.nn.memory import EpisodicMemory
-from lpm.nn.seeding import seeded
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,7 @@ class Count(MemoryBonus):
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
-        with seeded(self.generator):
-            self.keys = config.build(spaces)
+        self.keys = config.build(spaces)
         self.sketch = CountSketch(config.table_bits, config.table_depth)
 
     def _walk(self, batch: Transitions, keep: bool) -> Tensor:
@@ -79,8 +77,7 @@ class EpisodicCount(MemoryBonus):
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
-        with seeded(self.generator):
-            self.keys = config.build(spaces)
+        self.keys = config.build(spaces)
         self.memory = EpisodicMemory(self.num_envs, config.memory_size, dtype=torch.int64)
 
     def _walk(self, batch: Transitions, keep: bool) -> Tensor:

@@ -15,7 +15,6 @@ from lpm.core.settings import Count, NonNegative
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import ErrorModel
 from lpm.nn.experience import Prepared, regression, successor
-from lpm.nn.seeding import seeded
 
 
 @dataclass(frozen=True)
@@ -46,11 +45,8 @@ class CuriosityCritic(Learner):
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
         self.experience = config.experience(spaces, self.rollout)
-        with seeded(self.generator):
-            self.dynamics = config.build(spaces)
-            self.critic = ErrorModel(
-                spaces, hidden=config.critic_hidden, features=config.features, act=config.activation
-            )
+        self.dynamics = config.build(spaces)
+        self.critic = ErrorModel(spaces, hidden=config.critic_hidden, features=config.features, act=config.activation)
         self.add_optimizer("dynamics", self.dynamics.parameters(), config.lr)
         self.add_optimizer("critic", self.critic.parameters(), config.critic_lr)
 

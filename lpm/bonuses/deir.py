@@ -26,7 +26,6 @@ from lpm.nn.experience import Experience, Prepared
 from lpm.nn.inputs import RunningMoments
 from lpm.nn.memory import EpisodicMemory, embed_episodes
 from lpm.nn.networks import Encoder, mlp
-from lpm.nn.seeding import seeded
 
 MEMORY_STEPS = 1024
 QUEUE_BYTES = 64 * 2**20
@@ -159,8 +158,7 @@ class DEIR(MemoryBonus, Learner):
             spaces, self.rollout, config.normalise, clip=5.0, frozen=False,
             columns={"memory": ((config.features,), torch.float32)},
         )  # fmt: skip
-        with seeded(self.generator):
-            self.model = Discriminator(spaces, config)
+        self.model = Discriminator(spaces, config)
         self.add_optimizer("model", self.model.parameters(), config.lr)
         self.trajectory = Trajectory(self.num_envs, config.memory_size, config.features)
         size = _default_queue(spaces, self.rollout) if config.queue_size is None else config.queue_size

@@ -14,7 +14,6 @@ from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience
 from lpm.nn.inverse import InverseFeatures
 from lpm.nn.memory import embed_episodes, episode_starts, episodes_over, interleave
-from lpm.nn.seeding import seeded
 
 STEPS_AT_ONCE = 32
 
@@ -78,14 +77,13 @@ class E3B(MemoryBonus, Learner):
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
         self.experience = Experience(spaces, self.rollout, config.normalise, warmup=config.warmup)
-        with seeded(self.generator):
-            self.model = InverseFeatures(
-                spaces,
-                config.features,
-                hidden=config.hidden,
-                inverse_hidden=config.inverse_hidden,
-                layer_norm=config.layer_norm,
-            )
+        self.model = InverseFeatures(
+            spaces,
+            config.features,
+            hidden=config.hidden,
+            inverse_hidden=config.inverse_hidden,
+            layer_norm=config.layer_norm,
+        )
         self.add_optimizer("model", self.model.parameters(), config.lr)
         self.register_buffer("inverse", torch.zeros(self.num_envs, config.features, config.features).double())
         self.register_buffer("running", torch.ones(self.num_envs, dtype=torch.bool))

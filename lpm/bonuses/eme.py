@@ -16,7 +16,6 @@ from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.inputs import OVERFLOW_CLIP
 from lpm.nn.networks import Encoder, follow_
-from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedLinear
 
 
@@ -103,13 +102,12 @@ class EME(Learner):
                 "terminated": ((), torch.bool),
             },
         )
-        with seeded(self.generator):
-            self.psi = Encoder(spaces.input_shape, config.features, hidden=config.hidden, final_activation=False)
-            self.ensemble = nn.Sequential(
-                StackedLinear(config.members, config.features + spaces.action_width, config.ensemble_hidden),
-                nn.ReLU(),
-                StackedLinear(config.members, config.ensemble_hidden, 1),
-            )
+        self.psi = Encoder(spaces.input_shape, config.features, hidden=config.hidden, final_activation=False)
+        self.ensemble = nn.Sequential(
+            StackedLinear(config.members, config.features + spaces.action_width, config.ensemble_hidden),
+            nn.ReLU(),
+            StackedLinear(config.members, config.ensemble_hidden, 1),
+        )
         self.target = copy.deepcopy(self.psi).requires_grad_(False)
         self.add_optimizer("model", [*self.psi.parameters(), *self.ensemble.parameters()], config.lr)
 

@@ -16,7 +16,6 @@ from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Activation
 from lpm.nn.random_target import random_encoder
-from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedForward
 
 
@@ -79,17 +78,14 @@ class Ensemble(Learner):
             spaces, self.rollout, "standard", clip=config.clip, warmup=config.warmup, frozen=False
         )
         features = feature_width(spaces, config.features)
-        with seeded(self.generator):
-            self.encoder = random_encoder(
-                spaces.input_shape, features, hidden=config.encoder_hidden, act=config.activation
-            )
-            self.ensemble = StackedForward(
-                features,
-                spaces.action_width,
-                hidden=config.hidden,
-                blocks=config.blocks,
-                members=config.members,
-            )
+        self.encoder = random_encoder(spaces.input_shape, features, hidden=config.encoder_hidden, act=config.activation)
+        self.ensemble = StackedForward(
+            features,
+            spaces.action_width,
+            hidden=config.hidden,
+            blocks=config.blocks,
+            members=config.members,
+        )
         self.add_optimizer("ensemble", self.ensemble.parameters(), config.lr)
 
     def _score(self, batch: Transitions) -> Tensor:

@@ -23,7 +23,6 @@ from lpm.nn.experience import Experience, Prepared
 from lpm.nn.inputs import in_chunks
 from lpm.nn.memory import PAIRS_IN_CACHE, WindowMemory, embed_episodes
 from lpm.nn.networks import Encoder, mlp
-from lpm.nn.seeding import seeded
 
 TINY = torch.finfo(torch.float32).tiny
 
@@ -199,14 +198,13 @@ class ETD(MemoryBonus, Learner):
             next_only=True,
             columns={"env": ((), torch.int64), "done": ((), torch.bool)},
         )
-        with seeded(self.generator):
-            self.model = QuasimetricModel(
-                spaces,
-                features=config.features,
-                embedding=config.embedding,
-                hidden=config.hidden,
-                layer_norm=config.layer_norm,
-            )
+        self.model = QuasimetricModel(
+            spaces,
+            features=config.features,
+            embedding=config.embedding,
+            hidden=config.hidden,
+            layer_norm=config.layer_norm,
+        )
         self.add_optimizer("model", self.model.parameters(), config.lr)
         size = _default_memory(spaces, self.num_envs) if config.memory_size is None else config.memory_size
         self.memory = WindowMemory(self.num_envs, size, (config.embedding,))

@@ -12,7 +12,6 @@ from lpm.bonuses._learner import MNIST, DynamicsConfig, Learner
 from lpm.core.registry import register
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Prepared, regression, successor
-from lpm.nn.seeding import seeded
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,7 @@ class ForwardError(Learner):
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
         self.experience = config.experience(spaces, self.rollout)
-        with seeded(self.generator):
-            self.dynamics = config.build(spaces)
+        self.dynamics = config.build(spaces)
         self.add_optimizer("dynamics", self.dynamics.parameters(), config.lr)
 
     def _score(self, batch: Transitions) -> Tensor:

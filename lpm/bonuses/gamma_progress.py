@@ -20,7 +20,6 @@ from lpm.core.settings import Count, Fraction
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared, successor
 from lpm.nn.networks import follow_
-from lpm.nn.seeding import seeded
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,7 @@ class GammaProgress(Learner):
         spaces, config = self.spaces, self.config
         capacity = replay_capacity(spaces, self.rollout) if config.buffer_size is None else config.buffer_size
         self.experience: Experience = config.experience(spaces, max(capacity, self.rollout))
-        with seeded(self.generator):
-            self.new = config.build(spaces)
+        self.new = config.build(spaces)
         self.old = copy.deepcopy(self.new).requires_grad_(False)
         self.add_optimizer("new", self.new.parameters(), config.lr)
 

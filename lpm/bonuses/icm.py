@@ -17,7 +17,6 @@ from lpm.nn.experience import Experience, Prepared
 from lpm.nn.inputs import in_chunks
 from lpm.nn.inverse import InverseModel, encode_both
 from lpm.nn.networks import Activation, Encoder
-from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedForward
 
 
@@ -79,18 +78,15 @@ class ICM(Learner):
         spaces, config = self.spaces, self.config
         self.experience = Experience(spaces, self.rollout, config.normalise, warmup=config.warmup)
         features = feature_width(spaces, config.features)
-        with seeded(self.generator):
-            self.encoder = Encoder(
-                spaces.input_shape,
-                features,
-                hidden=config.encoder_hidden,
-                act=config.activation,
-                final_activation=False,
-            )
-            self.inverse = InverseModel(spaces, features, config.inverse_hidden)
-            self.forward_model = StackedForward(
-                features, spaces.action_width, hidden=config.hidden, blocks=config.blocks
-            )
+        self.encoder = Encoder(
+            spaces.input_shape,
+            features,
+            hidden=config.encoder_hidden,
+            act=config.activation,
+            final_activation=False,
+        )
+        self.inverse = InverseModel(spaces, features, config.inverse_hidden)
+        self.forward_model = StackedForward(features, spaces.action_width, hidden=config.hidden, blocks=config.blocks)
         self.add_optimizer("model", self.parameters(), config.lr)
 
     def features(self, rows: Prepared) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,6 @@ from lpm.nn.experience import Experience, Prepared
 from lpm.nn.inputs import RunningMoments
 from lpm.nn.networks import Activation, Encoder, mlp
 from lpm.nn.random_target import random_encoder
-from lpm.nn.seeding import seeded
 
 MIN_STD = 1e-4  # code: added to the softplus
 
@@ -121,12 +120,11 @@ class LBS(Learner):
                 return nn.Identity()
             return Encoder(spaces.input_shape, width, act=act, final_activation=False)
 
-        with seeded(self.generator):
-            self.view, self.next_view = view(), view()
-            self.prior = Belief(width + spaces.action_width, hidden, latent, act)
-            self.posterior = Belief(self.prior.width + width, hidden, latent, act)
-            self.decoder = nn.Linear(latent, width)
-            self.random = nn.Identity() if vector else random_encoder(spaces.input_shape, width, act=act)
+        self.view, self.next_view = view(), view()
+        self.prior = Belief(width + spaces.action_width, hidden, latent, act)
+        self.posterior = Belief(self.prior.width + width, hidden, latent, act)
+        self.decoder = nn.Linear(latent, width)
+        self.random = nn.Identity() if vector else random_encoder(spaces.input_shape, width, act=act)
         # random features have a scale of their own; observations were standardised
         self.moments = None if vector else RunningMoments((width,))
         self.add_optimizer("model", (p for p in self.parameters() if p.requires_grad), config.lr)

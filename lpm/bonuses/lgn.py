@@ -32,7 +32,6 @@ from lpm.nn.closed_form import FadingCovariance, RidgeByAction, influence, inver
 from lpm.nn.frozen import KNEE, Design, FrozenFeatures
 from lpm.nn.inputs import HashedSample
 from lpm.nn.memory import WindowMemory, episode_starts, nearest_weighted
-from lpm.nn.seeding import seeded
 from lpm.nn.sensor import Readings, SensorNoise, action_code, code_width
 
 REACH = 4.0
@@ -125,9 +124,8 @@ class LGN(IntrinsicReward):
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
         self.episodic = config.memory != "lifelong"
-        with seeded(self.generator):
-            self.state = FrozenFeatures(spaces, config.features)
-            self.design = Design(spaces, self.state.width, config.fourier)
+        self.state = FrozenFeatures(spaces, config.features)
+        self.design = Design(spaces, self.state.width, config.fourier)
         width, raw = self.state.width, self.state.raw_width
         self.f, self.g = slice(width), slice(width, None)  # outputs: both regressions have one Gram matrix
         sizes = (self.design.actions, self.design.columns, 2 * width)

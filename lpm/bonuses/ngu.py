@@ -16,7 +16,6 @@ from lpm.nn.inputs import RunningMoments
 from lpm.nn.inverse import InverseFeatures
 from lpm.nn.memory import PAIRS_IN_CACHE, EpisodeTimeline, WindowMemory, embed_episodes, nearest_squares
 from lpm.nn.random_target import RandomTargetModel
-from lpm.nn.seeding import seeded
 
 
 @dataclass(frozen=True)
@@ -89,11 +88,10 @@ class NGU(MemoryBonus, Learner):
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
         self.experience = Experience(spaces, self.rollout, "standard", clip=config.clip, frozen=False, next_only=True)
-        with seeded(self.generator):
-            self.model = InverseFeatures(
-                spaces, config.features, hidden=config.hidden, inverse_hidden=config.inverse_hidden
-            )
-            self.lifelong = RandomTargetModel(spaces, features=config.rnd_features, hidden=config.hidden)
+        self.model = InverseFeatures(
+            spaces, config.features, hidden=config.hidden, inverse_hidden=config.inverse_hidden
+        )
+        self.lifelong = RandomTargetModel(spaces, features=config.rnd_features, hidden=config.hidden)
         self.add_optimizer("model", self.model.parameters(), config.lr)
         self.add_optimizer("lifelong", self.lifelong.predictor.parameters(), config.rnd_lr)
         self.memory = WindowMemory(self.num_envs, config.memory_size, (config.features,))

@@ -15,7 +15,6 @@ from lpm.nn.experience import Experience, Prepared
 from lpm.nn.hashing import KeyConfig, episode_counts
 from lpm.nn.memory import EpisodicMemory
 from lpm.nn.random_target import RandomTargetModel
-from lpm.nn.seeding import seeded
 
 
 @dataclass(frozen=True)
@@ -57,9 +56,8 @@ class NovelD(MemoryBonus, Learner):
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
         self.experience = Experience(spaces, self.rollout, "standard", clip=config.clip, frozen=False, next_only=True)
-        with seeded(self.generator):
-            self.keys = config.build(spaces)
-            self.model = RandomTargetModel(spaces, features=config.features, hidden=config.hidden, extra=config.extra)
+        self.keys = config.build(spaces)
+        self.model = RandomTargetModel(spaces, features=config.features, hidden=config.hidden, extra=config.extra)
         self.add_optimizer("predictor", self.model.predictor.parameters(), config.lr)
         self.memory = EpisodicMemory(self.num_envs, config.memory_size, dtype=torch.int64)
 

@@ -16,7 +16,6 @@ from lpm.core.settings import Count, Positive
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import DynamicsModel
 from lpm.nn.experience import Prepared, regression, successor
-from lpm.nn.seeding import seeded
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,7 @@ class Pointwise(Learner):
         spaces, config = self.spaces, self.config
         self.floor = error_floor(spaces, config.error_floor)
         self.experience = config.experience(spaces, self.rollout)
-        with seeded(self.generator):
-            self.dynamics = config.build(spaces)
+        self.dynamics = config.build(spaces)
         self.add_optimizer("dynamics", self.dynamics.parameters(), config.lr)
         # f of update τ is kept in slot τ mod lag, which holds f of τ − lag until update τ + 1 overwrites it
         self.snapshots = nn.ModuleList(copy.deepcopy(self.dynamics) for _ in range(config.lag))

@@ -15,7 +15,6 @@ from lpm.core.transitions import Transitions
 from lpm.nn.inputs import ObservationInput, in_chunks
 from lpm.nn.memory import StepMemory, exact_squares
 from lpm.nn.random_target import random_encoder
-from lpm.nn.seeding import seeded
 
 PAIRS = 2**21
 """Distances that are computed at a time."""
@@ -57,8 +56,7 @@ class RE3(MemoryBonus):
         spaces, config = self.spaces, self.config
         standard = config.normalise == "standard" or (config.normalise == "auto" and spaces.kind == "vector")
         self.input = ObservationInput(spaces, "standard" if standard else "none")
-        with seeded(self.generator):
-            self.encoder = random_encoder(spaces.input_shape, config.features, hidden=config.hidden)
+        self.encoder = random_encoder(spaces.input_shape, config.features, hidden=config.hidden)
         steps = self.rollout_steps if config.memory_size is None else max(1, config.memory_size // self.num_envs)
         self.memory = StepMemory(self.num_envs, steps, (config.features,))
 

@@ -15,7 +15,6 @@ from lpm.nn.experience import Experience, Prepared
 from lpm.nn.hashing import KeyConfig, episode_counts
 from lpm.nn.inverse import InverseFeatures
 from lpm.nn.memory import EpisodicMemory
-from lpm.nn.seeding import seeded
 from lpm.nn.stacked import StackedForward
 
 
@@ -52,12 +51,11 @@ class RIDE(MemoryBonus, Learner):
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
         self.experience = Experience(spaces, self.rollout, config.normalise, warmup=config.warmup)
-        with seeded(self.generator):
-            self.keys = config.build(spaces)
-            self.features = InverseFeatures(
-                spaces, config.features, hidden=config.hidden, inverse_hidden=config.model_hidden
-            )
-            self.dynamics = StackedForward(config.features, spaces.action_width, hidden=config.model_hidden)
+        self.keys = config.build(spaces)
+        self.features = InverseFeatures(
+            spaces, config.features, hidden=config.hidden, inverse_hidden=config.model_hidden
+        )
+        self.dynamics = StackedForward(config.features, spaces.action_width, hidden=config.model_hidden)
         self.add_optimizer("model", [*self.features.parameters(), *self.dynamics.parameters()], config.lr)
         self.memory = EpisodicMemory(self.num_envs, config.memory_size, dtype=torch.int64)
 

@@ -15,7 +15,6 @@ from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.networks import Activation
 from lpm.nn.random_target import RandomTargetModel
-from lpm.nn.seeding import seeded
 
 
 @dataclass(frozen=True)
@@ -67,15 +66,14 @@ class RND(Learner):
             next_only=True,
         )
         features = feature_width(spaces, config.features)
-        with seeded(self.generator):
-            self.model = RandomTargetModel(
-                spaces,
-                features=features,
-                hidden=config.hidden,
-                extra=config.extra,
-                act=config.activation,
-                channels=config.channels,
-            )
+        self.model = RandomTargetModel(
+            spaces,
+            features=features,
+            hidden=config.hidden,
+            extra=config.extra,
+            act=config.activation,
+            channels=config.channels,
+        )
         self.add_optimizer("predictor", self.model.predictor.parameters(), config.lr)
 
     def _score(self, batch: Transitions) -> Tensor:

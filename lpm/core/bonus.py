@@ -13,6 +13,7 @@ from typing import Any, ClassVar, ParamSpec, Protocol, Self, TypeVar, runtime_ch
 import torch
 from torch import Tensor, nn
 
+from lpm.core.seeding import seeded
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.storage.state_tree import StateError, check_generator, check_like, check_optimizer, require
@@ -112,7 +113,8 @@ class IntrinsicReward(nn.Module):
         self.generator = torch.Generator("cpu").manual_seed(int(seed))
         self._optimizers: dict[str, torch.optim.Optimizer] = {}
         self.config = config
-        self._build()
+        with seeded(self.generator):
+            self._build()
 
     # ---- the four verbs -----------------------------------------------------------------------------------
     @default_torch_state
@@ -161,7 +163,7 @@ class IntrinsicReward(nn.Module):
 
     # ---- what a method implements -------------------------------------------------------------------------
     def _build(self) -> None:
-        """Make networks, optimisers and memories; spaces, config, sizes and generator are set."""
+        """Make networks, optimisers and memories; spaces, config and sizes are set, and weights follow the seed."""
 
     def _score(self, batch: Transitions) -> Tensor:
         raise NotImplementedError

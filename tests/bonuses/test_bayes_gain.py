@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from lpm.bonuses.bayes_gain import BayesGain, BayesGainConfig
+from lpm.core.seeding import seeded
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.closed_form import BayesianRegression, RandomFeatures, expected_gain, realised_gain
-from lpm.nn.seeding import seeded
 
 SPACES = Spaces(Box(-10.0, 10.0, (2,)), Discrete(2))
 

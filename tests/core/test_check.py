@@ -241,10 +241,10 @@ NUMBERS = r"expected -?\d.*, got -?\d"
 
 MUTANTS: list[tuple[type[Tiny], str, str]] = [
     (WrongShape, SHAPE, r"expected rewards of shape \(T, N\) = \(8, 3\), got \(24,\)"),
-    (Infinite, SHAPE, r"expected finite rewards in cycle 1, got inf in [0-9]+ of [0-9]+"),
+    (Infinite, SHAPE, r"cycle 1: expected finite rewards, got inf in [0-9]+ of [0-9]+"),
     (MetricIsAVector, SHAPE, r"expected metric 'loss' as a 0-d tensor, got shape \(1,\)"),
     (MetricIsAFloat, SHAPE, r"expected metric 'loss' as a 0-d tensor, got \d\.\d+"),
-    (MetricIsNaN, SHAPE, r"expected metric 'loss' to be finite in cycle 0, got nan"),
+    (MetricIsNaN, SHAPE, r"cycle 0: expected finite loss, got nan"),
     (Crashes, SHAPE, r"raised KeyError: 'no such transition'"),
     (GlobalTorchInUpdate, RANDOM, r"global random state.torch.*" + NUMBERS),
     (GlobalNumpyInScore, RANDOM, r"global random state.numpy.*" + NUMBERS),

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from lpm import IntrinsicReward, Spaces, Transitions
-from lpm.nn.seeding import seeded
+from lpm.core.seeding import seeded
 
 
 @dataclass(frozen=True)

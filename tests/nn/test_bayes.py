@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lpm.core.seeding import seeded
 from lpm.nn.closed_form import _cholesky, median_distance
-from lpm.nn.seeding import seeded
 from lpm_paper.lpm_anchored import AnchoredErrorModel
 
 

@@ -9,9 +9,9 @@ from gymnasium.spaces import Box, Discrete
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lpm.core.seeding import seeded
 from lpm.core.spaces import Spaces
 from lpm.nn.hashing import CountSketch, Key, ObservationKeys, hash_bytes, hash_words, mix
-from lpm.nn.seeding import seeded
 
 
 def keys_of(box: Box, kind: Key = "auto", **options: float) -> ObservationKeys:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -13,27 +12,17 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 from lpm.core.bonus import IntrinsicReward
-from lpm.core.check import _learning_rules, _rules
 from lpm.core.check._case import Case, IntrinsicCheckError, Maker, random_block, snapshot
+from lpm.core.check._rules import RULES
 from lpm.core.spaces import Spaces
 
-__all__ = [
-    "DEFAULT_SPACES",
-    "RULES",
-    "Case",
-    "IntrinsicCheckError",
-    "Maker",
-    "check_intrinsic",
-    "random_block",
-    "snapshot",
-]
+__all__ = ["DEFAULT_SPACES", "RULES", "Case", "IntrinsicCheckError", "check_intrinsic", "random_block", "snapshot"]
 
 DEFAULT_SPACES: dict[str, Spaces] = {
     "vector/discrete": Spaces(Box(-1.0, 1.0, (5,)), Discrete(3)),
     "vector/continuous": Spaces(Box(-np.inf, np.inf, (4,)), Box(-2.0, 2.0, (3,))),
     "image/discrete": Spaces(Box(0, 255, (3, 36, 36), np.uint8), Discrete(4)),
 }
-RULES = {**_rules.RULES, **_learning_rules.RULES}
 
 
 def check_intrinsic(make: Maker | IntrinsicReward | str, spaces: Spaces | Iterable[Spaces] | None = None) -> list[str]:
@@ -50,16 +39,13 @@ def check_intrinsic(make: Maker | IntrinsicReward | str, spaces: Spaces | Iterab
     >>> "score is pure" in check_intrinsic(small)
     True
     """
-    if spaces is None and isinstance(make, IntrinsicReward):
-        spaces = make.spaces
-    build = _maker(make)
     if spaces is None:
-        chosen = list(DEFAULT_SPACES.values())
-    else:
-        chosen = [spaces] if isinstance(spaces, Spaces) else list(spaces)
-    for each in chosen:
-        cache: list[IntrinsicReward] = []
-        with _global_random_state_restored():
+        spaces = make.spaces if isinstance(make, IntrinsicReward) else DEFAULT_SPACES.values()
+    build = _maker(make)
+    states = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002  the caller's
+    try:
+        for each in [spaces] if isinstance(spaces, Spaces) else spaces:
+            cache: list[IntrinsicReward] = []
             for rule, test in RULES.items():
                 try:
                     test(Case(build, each, rule, cache))
@@ -67,6 +53,10 @@ def check_intrinsic(make: Maker | IntrinsicReward | str, spaces: Spaces | Iterab
                     raise
                 except Exception as error:
                     raise IntrinsicCheckError(rule, f"raised {type(error).__name__}: {error}") from error
+    finally:
+        torch.set_rng_state(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
+        random.setstate(states[2])
     return list(RULES)
 
 
@@ -87,15 +77,3 @@ def _maker(make: Any) -> Maker:
             f"function that builds one, got {make!r}"
         )
     return make  # type: ignore[no-any-return]
-
-
-@contextmanager
-def _global_random_state_restored() -> Iterator[None]:
-    """The caller's random state is not ours to reseed."""
-    states = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
-    try:
-        yield
-    finally:
-        torch.set_rng_state(states[0])
-        np.random.set_state(states[1])  # noqa: NPY002
-        random.setstate(states[2])
