@@ -3,6 +3,7 @@
     python benchmarks/defaults.py --methods none sb3 --seeds 5        # a learner that learns
     python benchmarks/defaults.py --methods none lgn --seeds 5        # a bonus that does no harm
     python benchmarks/defaults.py --methods lgn@0.1 lgn@1 --tasks doorkey-8x8 --seeds 2   # weights chosen by hand
+    python benchmarks/defaults.py --methods lgn@1-maxinfo lgn@1-eipo --tasks doorkey-8x8     # that set themselves
     python benchmarks/defaults.py --methods sb3+lgn --tasks corridor --seeds 3            # through SB3, one line
     python benchmarks/defaults.py --methods sac sac+lgn --tasks pendulum-short corridor-continuous --seeds 3
 
@@ -15,7 +16,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from time import process_time
@@ -26,15 +28,16 @@ import numpy as np
 import torch
 import tyro
 from gymnasium.spaces import Box
+from stored_runs import stored
 from tqdm import tqdm
+from weights import RULES
 
-from lpm.agents import PPOConfig
+from lpm.agents import Agent, PPOConfig
 from lpm.agents.ppo import PRESETS
 from lpm.core.mixer import MixerConfig
 from lpm.envs.third_party import find_spec
 from lpm.runs.build import build
 from lpm.runs.config import RunConfig
-from lpm.storage.files import write_atomic
 
 RESULTS = Path(__file__).parents[1] / "results" / "defaults"
 SOLVED = 0.9
@@ -96,8 +99,8 @@ class Args:
     tasks: tuple[str, ...] = tuple(TASKS)
     """Names of tasks."""
     methods: tuple[str, ...] = ("none", "lgn")
-    """none, a bonus, bonus@weight or bonus@weight-linear (the weight falls to 0) in `lpm train`; sb3: SB3's PPO with
-    its own defaults, sb3+BONUS the same with a bonus in one line; sac and sac+BONUS: SB3's SAC."""
+    """none, a bonus, bonus@weight or bonus@weight-rule (benchmarks/weights.py) in `lpm train`; sb3: SB3's PPO with its
+    own defaults, sb3+BONUS the same with a bonus in one line; sac and sac+BONUS: SB3's SAC."""
     seeds: int = 5
     """Runs of each."""
     first_seed: int = 0
@@ -107,18 +110,20 @@ class Args:
 def train(task: Task, method: str, seed: int) -> dict[str, Any]:
     """A run of `lpm train`: curves of the mean return, success and share of noise of the last 100 episodes."""
     bonus, _, chosen = method.partition("@")
-    weight, _, decay = chosen.partition("-")
+    weight, _, rule = chosen.partition("-")
     mixer = MixerConfig(weight=float(weight)) if weight else MixerConfig()
-    of_run: dict[str, Any] = {"env": task.env, "agent": task.agent, "mixer": mixer}
-    agent = build(RunConfig(task.env_id, bonus=bonus, steps=task.steps, seed=seed, **of_run))
-    curve: dict[str, list[float]] = {name: [] for name in ("step", "return", "success", "noise_share")}
-    while agent.steps < task.steps:
-        if decay:
-            agent.mixer.config = replace(mixer, weight=mixer.weight * (1 - agent.steps / task.steps))
-        metrics = agent.cycle()
-        if agent.steps * POINTS // task.steps > len(curve["step"]) or agent.steps >= task.steps:
-            curve["step"].append(agent.steps)
-            for name in ("return", "success", "noise_share"):
+
+    def made(bonus: str, share: float) -> Agent:
+        of_run: dict[str, Any] = {"env": task.env, "agent": task.agent, "mixer": mixer}
+        return build(RunConfig(task.env_id, bonus=bonus, steps=int(share * task.steps), seed=seed, **of_run))
+
+    run = RULES[rule](made, bonus)
+    curve: dict[str, list[float]] = {name: [] for name in ("step", "return", "success", "noise_share", "weight")}
+    while run.steps < task.steps:
+        metrics = run.cycle() | {"weight": run.agent.mixer.config.weight}
+        if run.steps * POINTS // task.steps > len(curve["step"]) or run.steps >= task.steps:
+            curve["step"].append(run.steps)
+            for name in ("return", "success", "noise_share", "weight"):
                 curve[name].append(round(metrics.get(name, 0.0), 4))
     return curve
 
@@ -172,20 +177,15 @@ class _Noise(gymnasium.Wrapper[Any, Any, Any, Any]):
         return outcome
 
 
-def run(task: str, method: str, seed: int) -> None:
-    """One run, into its file."""
-    path = RESULTS / task / method / f"seed_{seed}.json"
-    if path.exists():
-        return
+def run(task: str, method: str, seed: int) -> dict[str, Any]:
+    """One run."""
     started = process_time()
     of_sb3 = method.partition("+")[0] in ("sb3", "sac")
     curve = (train_sb3 if of_sb3 else train)(TASKS[task], method, seed)
     solved = next((step for step, share in zip(curve["step"], curve["success"], strict=True) if share >= SOLVED), None)
     result = {"task": task, "env_id": TASKS[task].env_id, "method": method, "seed": seed, "steps": TASKS[task].steps}
     result |= {"return": curve["return"][-1], "success": curve["success"][-1], "solved_at": solved}
-    result |= {"cpu_seconds": round(process_time() - started, 1), "curve": curve}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, json.dumps(result).encode() + b"\n")
+    return result | {"cpu_seconds": round(process_time() - started, 1), "curve": curve}
 
 
 def table() -> str:
@@ -213,8 +213,9 @@ def main(args: Args) -> None:
         for method in args.methods
     ]
     show: Callable[[Any], Any] = lambda x: tqdm(x, disable=not sys.stderr.isatty())  # noqa: E731
-    for job in show(jobs):
-        run(*job)
+    for task, method, seed in show(jobs):
+        path = RESULTS / task / method / f"seed_{seed}.json"
+        stored(path, {"steps": TASKS[task].steps}, partial(run, task, method, seed))
     print(table())
 
 

@@ -13,10 +13,10 @@ JSON file a run in results/sensors; a run that is there is not run again.
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -29,12 +29,12 @@ from gymnasium.spaces import Box
 from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
+from stored_runs import stored
 from tqdm import tqdm
 
 import lpm.envs  # noqa: F401  (registers lpm/...)
 from lpm.adapters.sb3 import IntrinsicCallback, IntrinsicReplayBuffer
 from lpm.envs.noise import NoiseConfig, NoisyEnv
-from lpm.storage.files import write_atomic
 
 RESULTS = Path(__file__).parents[1] / "results" / "sensors"
 SHARE = 0.05
@@ -201,12 +201,10 @@ def main(args: Args) -> None:
         for bonus in args.bonuses
     ]
     for job in tqdm(jobs, disable=not sys.stderr.isatty()):
-        path = args.out / ("-".join(map(str, job)) + ".json")
-        if not path.exists():
-            result = run(*job, args.steps or STEPS[job[0], job[2]])
-            write_atomic(path, json.dumps(result).encode() + b"\n")
-            shown = {name: result[name] for name in ("cells", "success", "noise_share", "cpu_seconds")}
-            print(path.stem, shown, flush=True)
+        steps = args.steps or STEPS[job[0], job[2]]
+        result = stored(args.out / ("-".join(map(str, job)) + ".json"), {"steps": steps}, partial(run, *job, steps))
+        shown = {name: result[name] for name in ("cells", "success", "noise_share", "cpu_seconds")}
+        print("-".join(map(str, job)), shown, flush=True)
 
 
 if __name__ == "__main__":

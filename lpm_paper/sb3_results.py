@@ -1,4 +1,4 @@
-"""Runs inside Stable-Baselines3, from examples/sb3_mountain_car.py: table, single means, picture."""
+"""Runs inside Stable-Baselines3, from benchmarks/sb3_mountain_car.py: table, single means, picture."""
 
 from __future__ import annotations
 

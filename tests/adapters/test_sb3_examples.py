@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples"
+EXAMPLES, BENCHMARKS = ROOT / "examples", ROOT / "benchmarks"
 
 
 def run(monkeypatch: pytest.MonkeyPatch, name: str, *options: str) -> None:
+    path = (EXAMPLES if (EXAMPLES / name).exists() else BENCHMARKS) / name
     monkeypatch.setattr(sys, "argv", [name, *options])
-    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    monkeypatch.syspath_prepend(str(path.parent))  # as `python path` does
+    runpy.run_path(str(path), run_name="__main__")
 
 
 def test_ppo_trains_saves_and_goes_on(

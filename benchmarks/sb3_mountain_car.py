@@ -1,7 +1,7 @@
 """Stable-Baselines3's PPO and SAC on noisy MountainCar with LGN, with LPM and alone: how much of the states is seen.
 
-    python examples/sb3_mountain_car.py                  # all runs, then the table
-    python examples/sb3_mountain_car.py --seeds 0 1 --steps 2000 --out runs/try
+    python benchmarks/sb3_mountain_car.py                  # all runs, then the table
+    python benchmarks/sb3_mountain_car.py --seeds 0 1 --steps 2000 --out runs/try
 
 Every run writes one JSON file when it ends; runs whose file is there are not run again. Coverage is the share of the
 environment's 100 cells of position and velocity that training has visited; the second action freezes the car and
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,9 @@ from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
+from stored_runs import stored
 
 from lpm.adapters.sb3 import IntrinsicCallback, IntrinsicReplayBuffer, MixerConfig, make_bonus
-from lpm.storage.files import write_atomic
 
 ENV = "lpm/MountainCar-v0"
 CELLS = 100
@@ -101,16 +101,10 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
 def load_or_run(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The stored result of these settings, or a new one."""
     path = folder / f"{settings['algorithm']}-{settings['bonus']}-{settings['seed']}.json".lower()
-    if path.exists():
-        stored: dict[str, Any] = json.loads(path.read_text())
-        if stored["settings"] != settings:
-            raise ValueError(
-                f"{path}: expected a run of {settings}, got one of {stored['settings']}; use another --out"
-            )
-        return stored
-    result = run(settings)
-    write_atomic(path, json.dumps(result).encode())
-    print(f"{path.name}: coverage {result['curve'][-1][1]:.0%}, {result['cpu_seconds']} s", flush=True)
+    known = path.exists()
+    result = stored(path, settings, partial(run, settings))
+    if not known:
+        print(f"{path.name}: coverage {result['curve'][-1][1]:.0%}, {result['cpu_seconds']} s", flush=True)
     return result
 
 
