@@ -100,7 +100,7 @@ class MaxInfo(Fixed):
         self.optimizer.zero_grad()
         (self.logarithm * apart / bonus[valid].mean().clamp_min(1e-8)).backward()
         self.optimizer.step()
-        self.weigh(float(self.logarithm.exp()))
+        self.weigh(float(self.logarithm.detach().exp()))
         return raw
 
 
