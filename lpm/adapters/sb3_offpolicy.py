@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from typing import Any
 
@@ -26,6 +27,8 @@ from lpm.core.monitor import BonusMonitor, finite
 from lpm.core.registry import names
 
 Samples = ReplayBufferSamples | DictReplayBufferSamples
+LOWEST = 1e-3
+"""Start of an entropy coefficient where the discount is next to 1."""
 
 
 class IntrinsicReplayBuffer:
@@ -77,7 +80,8 @@ class IntrinsicReplayBuffer:
         `bonus`: a name with its `settings`, or one that `make_bonus` made; of a name with a form for replayed
         transitions, such as lgn, that form is taken. `weight`: how much it counts beside the task, 0.3 if left out.
         `mixer`: all settings of the mixing in place of the weight. `obs_key`: the entry of Dict observations that the
-        bonus sees. It learns every `rollout_steps` steps of each environment, which is one of its settings.
+        bonus sees. It learns every `rollout_steps` steps of each environment, which is one of its settings. An entropy
+        coefficient that starts at 1 by default starts lower (`start_entropy`).
         """
         if not isinstance(model, OffPolicyAlgorithm):
             raise ValueError(
@@ -93,6 +97,7 @@ class IntrinsicReplayBuffer:
         inner = check_replay(model.replay_buffer, made)
         buffer = cls(model, inner, made, make_mixer(made.num_envs, weight, mixer), obs_key)
         model.replay_buffer = buffer  # type: ignore[assignment]
+        start_entropy(model, buffer.mixer.config)
         return buffer
 
     def detach(self) -> None:
@@ -241,6 +246,22 @@ def check_replay(buffer: ReplayBuffer | None, bonus: IntrinsicReward) -> ReplayB
             "use 'lgn_lifelong', 'rnd' or another bonus without one, or an on-policy algorithm with IntrinsicCallback"
         )
     return buffer
+
+
+def start_entropy(model: Any, config: MixerConfig) -> None:
+    """Let the entropy coefficient that SAC and TQC learn by default start on the common scale instead of at 1.
+
+    One nat at every step is a return of α/(1 - γ). With α = 1 and γ = 0.99 that is a hundred times the scale of task
+    and bonus, and stays in the critic long after α has fallen: to end an episode at a goal is then a loss. With
+    α = 1 - γ it is the scale itself. A coefficient that was chosen, or has been learnt, is left as it is.
+    """
+    if config.common and config.weight > 0 and model.num_timesteps == 0 and getattr(model, "ent_coef", None) == "auto":
+        start = max(1 - model.gamma, LOWEST)
+        log.warning(
+            f"the entropy coefficient starts at 1 - gamma = {start:.2g} instead of 1, on the scale of the bonus"
+        )
+        with torch.no_grad():
+            model.log_ent_coef.fill_(math.log(start))
 
 
 def _through(function: Any, values: Any) -> Any:

@@ -172,6 +172,20 @@ def test_weight_one_changes_the_policy_and_weight_zero_does_not(name: str, bonus
     assert not same(trained[None], trained[1.0])
 
 
+@pytest.mark.parametrize("name", ["SAC", "TQC"])
+def test_the_entropy_coefficient_starts_on_the_common_scale_unless_it_was_chosen(name: str) -> None:
+    def started(weight: float = 0.3, mixer: MixerConfig | None = None, steps: int = 0, **settings: Any) -> float:
+        model = off_policy(name, environment(name), **{"gamma": 0.9, **settings})
+        model.num_timesteps = steps
+        IntrinsicReplayBuffer.attach(model, bonus_for(model), None if mixer else weight, mixer=mixer)
+        return float(model.log_ent_coef.detach().exp())
+
+    assert started() == pytest.approx(0.1)
+    assert started(gamma=1.0) == pytest.approx(1e-3)
+    assert started(ent_coef="auto_0.5") == pytest.approx(0.5)
+    assert started(weight=0.0) == started(mixer=PLAIN) == started(steps=1) == 1.0
+
+
 def test_updates_come_as_often_as_asked_and_both_returns_are_logged() -> None:
     model = off_policy("DQN", VecMonitor(envs()))
     bonus = bonus_for(model, Constant, 9)
