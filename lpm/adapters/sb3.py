@@ -61,11 +61,8 @@ def save(model: BaseAlgorithm, intrinsic: Stateful, path: str | Path) -> None:
     `intrinsic` is the IntrinsicCallback or IntrinsicReplayBuffer. Stored transitions are saved by
     `model.save_replay_buffer`.
     """
-    _check(intrinsic)
-    if isinstance(intrinsic, IntrinsicCallback):
-        intrinsic.prepare(model)
-    path = Path(path)
-    content = io.BytesIO()
+    _ready(model, intrinsic)
+    path, content = Path(path), io.BytesIO()
     model.save(content)
     write_state(companion(path), intrinsic, num_timesteps=model.num_timesteps)
     write_atomic(path if path.suffix else path.with_name(f"{path.name}.zip"), content.getvalue())
@@ -73,22 +70,22 @@ def save(model: BaseAlgorithm, intrinsic: Stateful, path: str | Path) -> None:
 
 def load_bonus(model: BaseAlgorithm, intrinsic: Stateful, path: str | Path) -> None:
     """Put back the bonus of a model that was saved at `path` and has just been loaded from there."""
-    _check(intrinsic)
     if isinstance(intrinsic, IntrinsicReplayBuffer) and model.replay_buffer is not intrinsic:  # type: ignore[attr-defined]
         raise ValueError(
             "load_bonus: expected the model's own IntrinsicReplayBuffer, but the model has another replay buffer; "
             "load_replay_buffer replaces it: call that first, then attach, then load_bonus"
         )
-    if isinstance(intrinsic, IntrinsicCallback):
-        intrinsic.prepare(model)
+    _ready(model, intrinsic)
     file = companion(path)
     if not file.exists():
         raise ValueError(f"{file}: expected the bonus of this model; lpm.adapters.sb3.save writes it beside the model")
     read_state(file, intrinsic, num_timesteps=model.num_timesteps)
 
 
-def _check(intrinsic: Stateful) -> None:
-    if not isinstance(intrinsic, (IntrinsicCallback, IntrinsicReplayBuffer)):
+def _ready(model: BaseAlgorithm, intrinsic: Stateful) -> None:
+    if isinstance(intrinsic, IntrinsicCallback):
+        intrinsic.prepare(model)
+    elif not isinstance(intrinsic, IntrinsicReplayBuffer):
         raise ValueError(
             f"intrinsic: expected the IntrinsicCallback or IntrinsicReplayBuffer, got {type(intrinsic).__name__}"
         )

@@ -43,10 +43,10 @@ def attach_bonus(
     """The bonus for this model, made or checked; refused where its raw observations are out of reach."""
     on_policy = {"rollout_steps": model.n_steps} if isinstance(model, OnPolicyAlgorithm) else {}
     made = make_or_check(bonus, spaces_of(model, obs_key), model.n_envs, {**on_policy, **settings})
-    if isinstance(model, OnPolicyAlgorithm) and made.rollout_steps < model.n_steps:
+    if made.rollout_steps < (least := on_policy.get("rollout_steps", 0)):
         raise ValueError(
-            f"bonus: expected rollout_steps of at least {model.n_steps}, the model's n_steps, got "
-            f"{made.rollout_steps}: it would forget the first steps of a rollout before it learns"
+            f"bonus: expected rollout_steps of at least {least}, the model's n_steps, got {made.rollout_steps}: it "
+            "would forget the first steps of a rollout before it learns"
         )
     check_no_policy(made, "Stable-Baselines3 does not keep")
     normalise = _normalises_obs(model)

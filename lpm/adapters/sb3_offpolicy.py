@@ -27,8 +27,6 @@ from lpm.core.monitor import BonusMonitor, finite
 from lpm.core.registry import names
 
 Samples = ReplayBufferSamples | DictReplayBufferSamples
-LOWEST = 1e-3
-"""Start of an entropy coefficient where the discount is next to 1."""
 
 
 class IntrinsicReplayBuffer:
@@ -80,8 +78,7 @@ class IntrinsicReplayBuffer:
         `bonus`: a name with its `settings`, or one that `make_bonus` made; of a name with a form for replayed
         transitions, such as lgn, that form is taken. `weight`: how much it counts beside the task, 0.3 if left out.
         `mixer`: all settings of the mixing in place of the weight. `obs_key`: the entry of Dict observations that the
-        bonus sees. It learns every `rollout_steps` steps of each environment, which is one of its settings. An entropy
-        coefficient that starts at 1 by default starts lower (`start_entropy`).
+        bonus sees. It learns every `rollout_steps` steps, one of its settings. SAC's entropy starts lower than at 1.
         """
         if not isinstance(model, OffPolicyAlgorithm):
             raise ValueError(
@@ -148,8 +145,7 @@ class IntrinsicReplayBuffer:
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> Samples:
         """A batch whose rewards are those of the task, normalised if `env` does so, plus the weighted bonus."""
-        if not self._seen and len(self._steps):
-            # the scale of the bonus is known from the first sample on
+        if not self._seen and len(self._steps):  # the scale of the bonus is known from the first sample on
             self._observe(update=False)
         samples: Samples = self.inner.sample(batch_size, env=None)
         ended = samples.dones.view(1, -1) > 0
@@ -205,8 +201,7 @@ class IntrinsicReplayBuffer:
         space = self.inner.action_space
         if not isinstance(space, Box):
             return stored
-        low, high = (torch.as_tensor(bound, dtype=torch.float32).flatten() for bound in (space.low, space.high))
-        low, high = low.to(stored.device), high.to(stored.device)
+        low, high = (torch.as_tensor(x, device=stored.device).float().ravel() for x in (space.low, space.high))
         return low + 0.5 * (stored.reshape(-1, len(low)) + 1.0) * (high - low)
 
     # ---- state --------------------------------------------------------------------------------------------
@@ -230,15 +225,10 @@ def check_replay(buffer: ReplayBuffer | None, bonus: IntrinsicReward) -> ReplayB
     """Refuse buffers whose samples are not single stored transitions, and bonuses that cannot score those."""
     if buffer is None:
         raise ValueError("IntrinsicReplayBuffer: expected a model with a replay buffer, got one that is not set up yet")
-    if isinstance(buffer, HerReplayBuffer):
+    if isinstance(buffer, (HerReplayBuffer, NStepReplayBuffer)):  # of invented goals, and of sums over several steps
         raise ValueError(
-            "IntrinsicReplayBuffer: HerReplayBuffer invents goals and rewards at sample time, which no bonus has seen; "
-            "use the default replay buffer"
-        )
-    if isinstance(buffer, NStepReplayBuffer):
-        raise ValueError(
-            "IntrinsicReplayBuffer: samples of NStepReplayBuffer are sums over several steps, which a bonus cannot "
-            "score; use n_steps=1"
+            f"IntrinsicReplayBuffer: samples of {type(buffer).__name__} are no stored transitions, which a bonus could "
+            "score; use the default replay buffer with n_steps=1"
         )
     if bonus.episodic:
         raise ValueError(
@@ -251,23 +241,19 @@ def check_replay(buffer: ReplayBuffer | None, bonus: IntrinsicReward) -> ReplayB
 def start_entropy(model: Any, config: MixerConfig) -> None:
     """Let the entropy coefficient that SAC and TQC learn by default start on the common scale instead of at 1.
 
-    One nat at every step is a return of α/(1 - γ). With α = 1 and γ = 0.99 that is a hundred times the scale of task
-    and bonus, and stays in the critic long after α has fallen: to end an episode at a goal is then a loss. With
-    α = 1 - γ it is the scale itself. A coefficient that was chosen, or has been learnt, is left as it is.
+    One nat at every step is a return of α/(1 - γ): at α = 1 and γ = 0.99 a hundred times that scale. It stays in the
+    critic long after α has fallen, so that to reach a goal is a loss. A coefficient that was chosen or learnt stays.
     """
-    if config.common and config.weight > 0 and model.num_timesteps == 0 and getattr(model, "ent_coef", None) == "auto":
-        start = max(1 - model.gamma, LOWEST)
-        log.warning(
-            f"the entropy coefficient starts at 1 - gamma = {start:.2g} instead of 1, on the scale of the bonus"
-        )
+    start, default = 1 - model.gamma, getattr(model, "ent_coef", None) == "auto" and model.num_timesteps == 0
+    if default and start > 0 and config.common and config.weight > 0:
+        log.warning(f"the entropy coefficient starts at {start:.2g}, on the scale of the bonus, instead of 1")
         with torch.no_grad():
             model.log_ent_coef.fill_(math.log(start))
 
 
 def _through(function: Any, values: Any) -> Any:
     """A NumPy function on a tensor, or on a dict of them."""
-    device = next(iter(values.values())).device if isinstance(values, dict) else values.device
     if isinstance(values, dict):
         result = function({key: value.cpu().numpy() for key, value in values.items()})
-        return {key: torch.as_tensor(value, device=device) for key, value in result.items()}
-    return torch.as_tensor(function(values.cpu().numpy()), device=device)
+        return {key: torch.as_tensor(value, device=values[key].device) for key, value in result.items()}
+    return torch.as_tensor(function(values.cpu().numpy()), device=values.device)

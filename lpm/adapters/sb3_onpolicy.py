@@ -166,14 +166,10 @@ class IntrinsicCallback(BaseCallback):
 
 def check_on_policy(model: BaseAlgorithm) -> None:
     """Refuse algorithms that do not learn from a rollout buffer, saying what to use."""
-    name = type(model).__name__
-    if isinstance(model, OffPolicyAlgorithm):
-        raise ValueError(
-            f"IntrinsicCallback: expected an on-policy algorithm, got {name}, which learns from a replay buffer; use "
-            "IntrinsicReplayBuffer.attach(model) instead"
-        )
     if not isinstance(model, OnPolicyAlgorithm):
+        replays = isinstance(model, OffPolicyAlgorithm)
+        use = "IntrinsicReplayBuffer.attach(model)" if replays else "PPO, A2C, TRPO, RecurrentPPO or MaskablePPO"
         raise ValueError(
-            f"IntrinsicCallback: expected PPO, A2C, TRPO, RecurrentPPO or MaskablePPO, got {name}, which keeps no "
-            "rewards to add to: train one of these instead"
+            f"IntrinsicCallback: expected an on-policy algorithm, got {type(model).__name__}, which keeps no rollouts "
+            f"to add a bonus to; use {use}"
         )

@@ -291,9 +291,7 @@ def test_monitor_keeps_the_true_return() -> None:
 # ---- bad input --------------------------------------------------------------------------------------------
 def test_an_off_policy_algorithm_is_told_what_to_use() -> None:
     model = off_policy("DQN", envs())
-    with pytest.raises(
-        ValueError, match=r"got DQN, which learns from a replay buffer; use IntrinsicReplayBuffer\.attach"
-    ):
+    with pytest.raises(ValueError, match=r"got DQN, which keeps no rollouts.*use IntrinsicReplayBuffer\.attach"):
         model.learn(10, callback=IntrinsicCallback(make_bonus("rnd", model)))
 
 
@@ -379,6 +377,6 @@ def test_vecnormalize_inside_a_wrapper_that_changes_observations_is_refused() ->
 def test_algorithms_without_rollouts_are_sent_where_they_are_taken() -> None:
     """ARS was sent to a wrapper for Gymnasium's vector environments, which SB3 does not take."""
     contrib = pytest.importorskip("sb3_contrib")
-    with pytest.raises(ValueError, match=r"expected PPO, A2C.*got ARS.*train one of these instead") as caught:
+    with pytest.raises(ValueError, match=r"got ARS.*use PPO, A2C") as caught:
         check_on_policy(contrib.ARS("LinearPolicy", "CartPole-v1", n_delta=1))
     assert "IntrinsicVectorReward" not in str(caught.value)
