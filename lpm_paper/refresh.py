@@ -41,6 +41,7 @@ from lpm.suite import noise_table
 from lpm.suite.scorecard import hundredths
 from lpm.suite.stored import read_scorecards
 from lpm_paper import PAPER, command_reference, leaderboard, sb3_results
+from lpm_paper.benchmark_pictures import PICTURES
 from lpm_paper.hostile import worst_first
 from lpm_paper.leaderboard import folded
 from lpm_paper.methods import ALL, FORMER
@@ -303,7 +304,9 @@ def peers_table(analyses: Analyses, folder: str) -> str:
     for (task, bonus), runs in found.items():
         solved = [run for run in runs if run["steps_90"] is not None]
         when = (fmean(run[key] for run in solved) if solved else None for key in ("steps_90", "cpu_seconds_90"))
+        spent = rounded_mean(fmean(run["curve"][-1][3] for run in runs))
         steps, seconds = ("never" if mean is None else rounded_mean(mean) for mean in when)
+        seconds = f"never in {spent}" if seconds == "never" else seconds
         success = f"{fmean(run['curve'][-1][1] for run in runs):.2f} at {runs[0]['settings']['steps']:,}"
         rows.append([task, bonus, f"{len(solved)} of {len(runs)}", steps, seconds, success])
     columns = ("task", "bonus", "seeds solved", "steps to 90 %", "CPU seconds to 90 %", "success, last 100 episodes")
@@ -527,6 +530,7 @@ def main(words: list[str] | None = None) -> int:
         stale.append((SB3_FIGURE, partial(sb3_results.draw, SB3_FIGURE)))
     if drawn_from(SUITE_FIGURE) != leaderboard.picture_data(cards):
         stale.append((SUITE_FIGURE, lambda: write_atomic(SUITE_FIGURE, leaderboard.png(cards))))
+    stale += [(path, show) for path, (data, show) in PICTURES.items() if drawn_from(path) != data()]
     draw = drawings(pages.analyses)
     for path in documents():
         text = path.read_text(encoding="utf-8")
