@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-DEFAULTS, SENSORS = (ROOT / "docs" / "images" / f"{name}.png" for name in ("defaults", "sensors"))
 COLOURS = {"none": "#777777", "lgn": "#d62708", "sb3": "#3b6fb6"}
 NAMES = {"none": "no bonus", "lgn": "lgn", "sb3": "Stable-Baselines3, no bonus"}
 MARKS = {"none": ("no noise", "o", "white"), "noise": ("5 % noise", "o", None), "tv": ("TV", "s", None)}
@@ -16,18 +16,17 @@ TITLES = {"car": "MountainCar: cells of 100", "maze": "PointMaze: cells of 104"}
 
 
 def defaults_data() -> dict[str, dict[str, list[list[float]]]]:
-    """Environment to method to steps, mean return at each, [number of seeds]; tasks where two methods ran."""
+    """Environment to method to steps and the mean return at each; tasks in which two methods ran."""
     found: dict[str, dict[str, list[list[float]]]] = {}
     for folder in sorted((ROOT / "results" / "defaults").iterdir()):
         for method in COLOURS:
             runs = [json.loads(path.read_text()) for path in sorted((folder / method).glob("seed_*.json"))]
+            points = list(zip(*(run["curve"]["return"] for run in runs), strict=False))
+            if any(min(point) < 0 for point in points):  # before an episode has ended there is no return
+                points = points[next(i for i, point in enumerate(points) if all(point)) :]
             if runs:
-                curves = [run["curve"]["return"] for run in runs]
-                means = [round(fmean(point), 4) for point in zip(*curves, strict=False)]
-                ended = (i for i, point in enumerate(zip(*curves, strict=False)) if all(point))
-                first = next(ended, 0) if min(means) < 0 else 0  # before an episode has ended there is no return
-                line = [runs[0]["curve"]["step"][first : len(means)], means[first:], [float(len(runs))]]
-                found.setdefault(runs[0]["env_id"], {})[method] = line
+                steps = runs[0]["curve"]["step"][-len(points) :]
+                found.setdefault(runs[0]["env_id"], {})[method] = [steps, [round(fmean(p), 4) for p in points]]
     return {env: lines for env, lines in found.items() if len(lines) > 1}
 
 
@@ -38,77 +37,75 @@ def sensors_data() -> dict[str, dict[str, dict[str, float]]]:
         run = json.loads(path.read_text())
         own = run["settings"]
         found.setdefault(own["task"], {}).setdefault(own["bonus"], {}).setdefault(own["noise"], []).append(run["cells"])
-    return {
-        task: {bonus: {kind: fmean(cells) for kind, cells in kinds.items()} for bonus, kinds in bonuses.items()}
-        for task, bonuses in found.items()
-    }
+    means = {task: {bonus: {kind: fmean(runs[kind]) for kind in runs} for bonus, runs in bonuses.items()}
+             for task, bonuses in found.items()}  # fmt: skip
+    best = {task: sorted(bonuses, key=lambda bonus: -min(bonuses[bonus].values())) for task, bonuses in means.items()}
+    return {task: {bonus: means[task][bonus] for bonus in order} for task, order in best.items()}
 
 
-def draw_defaults() -> None:
+def draw_defaults(path: Path, data: dict[str, dict[str, list[list[float]]]]) -> None:
     """Return along training, a panel a task."""
-    pyplot, data = _pyplot(), defaults_data()
-    columns = 3
-    rows = -(-len(data) // columns)
-    figure, axes = pyplot.subplots(rows, columns, figsize=(7.4, 1.7 * rows + 0.3), squeeze=False)
-    for axis, (env, lines) in zip(axes.flat, data.items(), strict=False):
-        for method, (steps, means, _) in lines.items():
-            axis.plot(steps, means, color=COLOURS[method], linewidth=2.4 if method == "lgn" else 1.6)
+    rows = -(-len(data) // 3)
+    figure, axes = _panels(rows, 3, 1.7 * rows + 0.3)
+    for axis, (env, lines) in zip(axes, data.items(), strict=False):
+        for method, line in lines.items():
+            axis.plot(*line, color=COLOURS[method], linewidth=2.4 if method == "lgn" else 1.6)
         axis.set_title(env.removeprefix("MiniGrid-").removeprefix("lpm/"), loc="left", fontsize=10)
-        last = max(steps[-1] for steps, _, _ in lines.values())
+        last = max(steps[-1] for steps, _ in lines.values())
         axis.set_xticks([0, last], ["0", f"{last:,.0f}"])
         axis.tick_params(labelsize=8)
-        axis.spines[["top", "right"]].set_visible(False)
-    for axis in axes.flat[len(data) :]:
+    for axis in axes[len(data) :]:
         axis.set_visible(False)
-    handles = [pyplot.Line2D([], [], color=COLOURS[method], linewidth=2.4, label=NAMES[method]) for method in COLOURS]
-    figure.legend(handles=handles, loc="lower center", ncol=3, frameon=False)
     figure.supylabel("mean return", fontsize=10, y=0.52)
-    _save(figure, DEFAULTS, data, bottom=0.03)
+    _save(figure, path, data, [{"color": COLOURS[m], "linewidth": 2.4, "label": NAMES[m]} for m in COLOURS], 0.03)
 
 
-def draw_sensors() -> None:
-    """Cells visited, a panel a task, a row a bonus, the best under noise first."""
-    pyplot, data = _pyplot(), sensors_data()
-    figure, axes = pyplot.subplots(1, len(data), figsize=(7.4, 3.0), squeeze=False)
-    for axis, (task, bonuses) in zip(axes[0], data.items(), strict=True):
-        order = sorted(bonuses, key=lambda bonus: min(bonuses[bonus].values()))
-        for row, bonus in enumerate(order):
+def draw_sensors(path: Path, data: dict[str, dict[str, dict[str, float]]]) -> None:
+    """Cells visited, a panel a task, a row a bonus."""
+    figure, axes = _panels(1, len(data), 3.0)
+    for axis, (task, bonuses) in zip(axes, data.items(), strict=True):
+        for row, (bonus, cells) in enumerate(bonuses.items()):
             colour = COLOURS.get(bonus, "#5b6770")
-            axis.plot(
-                [min(bonuses[bonus].values()), max(bonuses[bonus].values())], [row, row], color=colour, alpha=0.4
-            )
-            for kind, cells in bonuses[bonus].items():
+            axis.plot([min(cells.values()), max(cells.values())], [row, row], color=colour, alpha=0.4)
+            for kind, seen in cells.items():
                 _, marker, face = MARKS[kind]
-                axis.scatter([cells], [row], marker=marker, s=60, facecolor=face or colour, edgecolor=colour, zorder=3)
-        axis.set_yticks(range(len(order)), [NAMES.get(bonus, bonus) for bonus in order])
+                axis.scatter([seen], [row], marker=marker, s=60, facecolor=face or colour, edgecolor=colour, zorder=3)
+        axis.set_yticks(range(len(bonuses)), [NAMES.get(bonus, bonus) for bonus in bonuses])
         axis.set_title(TITLES[task], loc="left", fontsize=10)
-        axis.set(xlim=(0, 108), ylim=(-0.6, len(order) - 0.4))
-        axis.spines[["top", "right", "left"]].set_visible(False)
-        axis.tick_params(axis="y", length=0)
+        axis.set(xlim=(0, 108), ylim=(len(bonuses) - 0.4, -0.6))
         axis.grid(axis="x", color="#e6e6e6", linewidth=0.8)
         axis.set_axisbelow(True)
-    handles = [
-        pyplot.Line2D([], [], linestyle="", marker=marker, markerfacecolor=face or "#333333", color="#333333", label=name)
-        for name, marker, face in MARKS.values()
-    ]
-    figure.legend(handles=handles, loc="lower center", ncol=3, frameon=False)
-    _save(figure, SENSORS, data, bottom=0.12)
+    black: Any = {"color": "#333333", "linestyle": ""}
+    marks = [{**black, "marker": mark, "markerfacecolor": face or "#333333", "label": name}
+             for name, mark, face in MARKS.values()]  # fmt: skip
+    _save(figure, path, data, marks, 0.1)
 
 
-def _pyplot() -> Any:
+def _panels(rows: int, columns: int, height: float) -> tuple[Any, Any]:
     import matplotlib
 
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    return pyplot
+    figure, axes = pyplot.subplots(rows, columns, figsize=(7.4, height), squeeze=False)
+    for axis in axes.flat:
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure, axes.flat
 
 
-def _save(figure: Any, path: Path, data: Any, bottom: float) -> None:
+def _save(figure: Any, path: Path, data: Any, legend: Sequence[dict[str, Any]], bottom: float) -> None:
+    from matplotlib import pyplot
+    from matplotlib.lines import Line2D
+
+    lines = [Line2D([], [], **line) for line in legend]
+    figure.legend(handles=lines, loc="lower center", ncol=len(lines), frameon=False)
     figure.tight_layout(rect=(0, bottom, 1, 1), h_pad=0.6)
     figure.savefig(path, dpi=140, facecolor="white", metadata={"Description": json.dumps(data), "Software": None})
-    _pyplot().close(figure)
+    pyplot.close(figure)
 
 
-PICTURES = {DEFAULTS: (defaults_data, draw_defaults), SENSORS: (sensors_data, draw_sensors)}
-"""Each with what it shows and what draws it."""
+PICTURES: dict[Path, tuple[Any, Any]] = {
+    ROOT / "docs" / "images" / "defaults.png": (defaults_data, draw_defaults),
+    ROOT / "docs" / "images" / "sensors.png": (sensors_data, draw_sensors),
+}
+"""Each with what it shows, and what draws that."""

@@ -530,7 +530,8 @@ def main(words: list[str] | None = None) -> int:
         stale.append((SB3_FIGURE, partial(sb3_results.draw, SB3_FIGURE)))
     if drawn_from(SUITE_FIGURE) != leaderboard.picture_data(cards):
         stale.append((SUITE_FIGURE, lambda: write_atomic(SUITE_FIGURE, leaderboard.png(cards))))
-    stale += [(path, show) for path, (data, show) in PICTURES.items() if drawn_from(path) != data()]
+    shown = [(path, data(), picture) for path, (data, picture) in PICTURES.items()]
+    stale += [(path, partial(picture, path, data)) for path, data, picture in shown if drawn_from(path) != data]
     draw = drawings(pages.analyses)
     for path in documents():
         text = path.read_text(encoding="utf-8")
