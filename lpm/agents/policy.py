@@ -41,8 +41,9 @@ class NetworkConfig(Settings):
     image_activation: Activation = "relu"
     """In the convolutions and after them. LPM release, Atari: leaky_relu."""
     normalise: Literal["auto", "none", "standard", "robust"] = "auto"
-    """Standardise observations by running statistics, renewed after each update. "auto": vectors yes, images no, and
-    no vectors of bits, as of a one-hot code: divided by its deviation, a rare 1 would drown all others.
+    """Standardise observations by running statistics, renewed after each update. "auto": vectors yes, images no.
+    Vectors of bits, as of a one-hot code, stay as they are: divided by its deviation, a rare 1 would drown all others.
+    Numbers that share one finite range share one deviation: one that is noise alone stays small.
     "robust" scales vectors by the densest half of the values and squashes the rest, for those that are noise at
     times; images it leaves as they are."""
     clip_observation: Positive = 10.0
@@ -65,7 +66,7 @@ class ActorCritic(nn.Module):
         if normalise in ("auto", "robust") and spaces.kind != "vector":
             normalise = "none"
         elif normalise == "auto":
-            normalise = "none" if spaces.bits else "standard"
+            normalise = "none" if spaces.bits else "scalar" if spaces.one_unit else "standard"
         self.input = ObservationInput(spaces, normalise, clip=config.clip_observation)
         self.continuous = spaces.action_kind == "continuous"
         outputs = spaces.policy_width // 2 if self.continuous else spaces.policy_width

@@ -53,6 +53,23 @@ ACTIONS = 64
 
 
 # ---- the formulas, as pure functions --------------------------------------------------------------------------
+def noise_floor(covariance: Tensor) -> Tensor:
+    """Squared distance that noise of this covariance (D, D) nearly always keeps between two looks at one state.
+
+    It is 2 tr C on average, with a deviation of √(8 tr C²). Of the many looks that are remembered the nearest is about
+    two deviations nearer: few numbers come close by chance, many do not.
+
+    >>> noise_floor(torch.eye(2)).item(), round(noise_floor(torch.eye(200)).item())
+    (0.0, 320)
+    """
+    return (2 * covariance.trace() - 2 * (8 * covariance.square().sum()).sqrt()).clamp_min(0)
+
+
+def beyond_noise(distance: Tensor, floor: Tensor) -> Tensor:
+    """√(d² − floor): what is left of a distance beyond that of noise alone."""
+    return (distance.square() - floor).clamp_min(0).sqrt()
+
+
 def bounded_novelty(distance: Tensor, step: Tensor) -> Tensor:
     """1 − exp(−(distance/step − LEAST) / REACH): proportional to the distance when near, 1 when far, 0 when too near.
 
@@ -118,6 +135,7 @@ class LGN(IntrinsicReward):
     unit: Tensor  # (D, D) features to units of one step
     step_size: Tensor  # length of a typical step, in these units
     variance: Tensor  # (D,) V, in these units
+    floor: Tensor  # squared distance in these units that is noise alone
     updates: Tensor  # so far
     learnt: Tensor  # rows of the buffer that have been learnt from
 
@@ -135,6 +153,7 @@ class LGN(IntrinsicReward):
         self.register_buffer("unit", torch.eye(width))
         self.register_buffer("step_size", torch.ones(()))
         self.register_buffer("variance", torch.ones(width))
+        self.register_buffer("floor", torch.zeros(()))
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
         self.register_buffer("learnt", torch.zeros((), dtype=torch.int64))
         size, action = max(self.rollout, config.warmup), (spaces.action_shape, spaces.action_dtype)
@@ -179,6 +198,8 @@ class LGN(IntrinsicReward):
                 parts.append(line.nearest(line.rows @ self.unit.T))
             if self.config.memory != "episodic":
                 parts.append(self._from_run(new))
+            if bool(self.floor > 0):
+                parts = [beyond_noise(part, self.floor) for part in parts]
             parts = [bounded_novelty(part, self.step_size) for part in parts]
             novelty = parts[0] if len(parts) == 1 else (parts[0] * parts[1]).sqrt()
             reward = self._gate(x.flatten(0, 1), batch.action.flatten(0, 1)).view(batch.shape) * novelty
@@ -247,7 +268,11 @@ class LGN(IntrinsicReward):
         self.models.add(design[0], design[1], torch.cat([target, rows_of_g], 1), keep)
         self.models.solve()
         if self.filters:
-            self.noise.solve(keep, action_code(self.spaces, action)[:ACTIONS])
+            code = action_code(self.spaces, action)[:ACTIONS]
+            self.noise.solve(keep, code)
+            if self._filtering:
+                noise = self.state.projected(self.noise.left(code).sqrt().diag()) @ self.unit.T
+                self.floor.copy_(noise_floor(noise.T @ noise))
         self.run.observe(new)
         self.learnt.fill_(self.buffer.total)  # of the rows before scales were known nothing is left to learn
         self.updates += 1

@@ -205,7 +205,7 @@ def _train(config: RunConfig, out: Path, options: TrainOptions, resume: bool, gr
     again = f"lpm train --out {out} --resume"
     shared = "" if group.is_single else f" on {group.size} processes"
     console.print(f"{config.env_id}, {config.algo} + {config.bonus}, seed {config.seed}, into {out}{shared}")
-    if note := reading_note(config.env_id, config.wrap):
+    if note := reading_note(config.env_id, config.wrap, config.env):
         console.print(note)
     try:
         with _Display(console, config) as display:

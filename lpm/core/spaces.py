@@ -105,6 +105,12 @@ class Spaces:
         return bool(np.issubdtype(box.dtype, np.integer) and (box.low >= 0).all() and (box.high <= 1).all())
 
     @cached_property
+    def one_unit(self) -> bool:
+        """Whether all numbers of an observation share one finite range, and so one unit."""
+        box: Any = self.observation
+        return bool((box.low == box.low.flat[0]).all() and (box.high == box.high.flat[0]).all() and box.is_bounded())
+
+    @cached_property
     def channels_last(self) -> bool:
         """Whether the raw image is H×W×C."""
         if len(self.obs_shape) != 3:

@@ -99,7 +99,8 @@ class MiniGridVector(BatchedEnv):
         self._size, self._std = size, noise_std
         space = _space(self._kind, (size, size, 3))
         if noise == "gaussian":
-            space = Box(-np.inf, np.inf, space.shape, np.float32)
+            reach = np.float32(10 * noise_std)  # Box and Muller's numbers end at 8.6 deviations
+            space = Box(space.low - reach, space.high + reach, dtype=np.float32)
         actions = int(self.envs[0].action_space.n) if self.envs else 1
         super().__init__(num_envs, space, Discrete(actions + (noise == "action")), autoreset_mode, render_mode)
         self._idle = actions

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any, Literal
 
 import gymnasium
@@ -120,7 +121,7 @@ def make_readable(
     """`gymnasium.make_vec`, wrapped as far as `wrap` says."""
     spec = find_spec(env_id)
     if _is_grid(spec, wrap):
-        return MiniGridVector(spec.id, num_envs, _GRID_VIEWS[wrap], **arguments)
+        return MiniGridVector(spec.id, num_envs, **{"observation": _grid_view(wrap, arguments), **arguments})
     if _is_game(spec, wrap):
         return _make_game(spec, num_envs, arguments)
     if spec.id.startswith("ALE/"):
@@ -135,12 +136,13 @@ def make_readable(
     return gymnasium.make_vec(env_id, num_envs=num_envs, wrappers=wrappers, **arguments)
 
 
-def reading_note(env_id: str, wrap: Wrap) -> str:
+def reading_note(env_id: str, wrap: Wrap, arguments: Mapping[str, Any] = MappingProxyType({})) -> str:
     """One line on what an agent sees of MiniGrid and ALE environments; empty for others."""
     spec = find_spec(env_id)
     if _is_grid(spec, wrap):
-        seen = {"auto": "codes one-hot, with the direction", "flatten": "codes as numbers, with the direction"}
-        return f"Observations: {seen.get(wrap, 'codes as a picture, without the direction')}; the mission is left out."
+        seen = {"onehot": "codes one-hot, with the direction", "flat": "codes as numbers, with the direction"}
+        view = seen.get(_grid_view(wrap, arguments), "codes as a picture, without the direction")
+        return f"Observations: {view}; the mission is left out."
     if _is_game(spec, wrap):
         sticky = spec.kwargs.get("repeat_action_probability", 0.0)
         return (
@@ -151,6 +153,11 @@ def reading_note(env_id: str, wrap: Wrap) -> str:
 
 
 _GRID_VIEWS: Mapping[str, View] = {"auto": "onehot", "flatten": "flat", "image": "image"}
+
+
+def _grid_view(wrap: Wrap, arguments: Mapping[str, Any]) -> View:
+    """One-hot codes unless noise is added to the codes, as numbers."""
+    return "flat" if wrap == "auto" and arguments.get("noise") == "gaussian" else _GRID_VIEWS[wrap]
 
 
 def _is_grid(spec: EnvSpec, wrap: Wrap) -> bool:

@@ -141,6 +141,13 @@ class SensorNoise(nn.Module):
         leverage = ((code @ self.spread) * code).sum(-1, keepdim=True).clamp_min(0)
         return noise, power, CERTAIN * (leverage + self.rarity[self.noisy]).sqrt()
 
+    def left(self, code: Tensor) -> Tensor:
+        """Variance (W,) that noise still has in filtered states, after the action with the least: Kalman's K·R, shrunk."""
+        left = torch.zeros_like(self.signal)
+        variance = self.gain(code)[1] * (code @ self.noise[:, self.noisy]).clamp_min(0)
+        left[self.noisy] = variance.amin(0) * self.signal[self.noisy].square()
+        return left
+
     def shrunk(self, state: Tensor) -> Tensor:
         """States (..., W) as near to the mean as their readings are noise: nothing is left of what is noise alone."""
         if not bool(self.noisy.any()):

@@ -13,7 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lpm
-from lpm.bonuses.lgn import LEAST, LGN, REACH, LGNConfig, bounded_novelty, predictable_share
+from lpm.bonuses.lgn import (
+    LEAST,
+    LGN,
+    REACH,
+    LGNConfig,
+    beyond_noise,
+    bounded_novelty,
+    noise_floor,
+    predictable_share,
+)
 from lpm.core.mixer import MixerConfig, RewardMixer
 from lpm.core.transitions import Transitions
 from lpm.nn.closed_form import FadingCovariance, influence, inverse_root, typical_square
@@ -657,3 +666,63 @@ def test_only_the_lifelong_form_takes_blocks_of_any_width() -> None:
     lifelong = lpm.make("lgn_lifelong", spaces, num_envs=2)
     assert not lifelong.episodic
     assert lifelong.score(block).shape == (32, 5)
+
+
+def _rooms_of_codes(bonus: LGN, rollouts: int) -> tuple[float, float]:
+    """Mean reward of first and of later visits to 40 places, each a view of 100 codes, all read with noise; at the end.
+
+    In an episode the agent walks back and forth along a line.
+    """
+    generator = torch.Generator().manual_seed(0)
+    codes = torch.randint(0, 11, (1, 100), generator=generator).float().repeat(40, 1)
+    for number in range(1, 40):  # from place to place ten codes differ
+        codes[number:, torch.randperm(100, generator=generator)[:10]] = (
+            11 * torch.rand(10, generator=generator)
+        ).floor()
+    code_noise = lambda *shape: codes[shape[0]] + 0.1 * torch.randn(*shape[0].shape, 100, generator=generator)  # noqa: E731
+    place, seen = torch.full((2,), 20), torch.zeros(2, 40, dtype=torch.bool)
+    obs = code_noise(place)
+    totals, counts = torch.zeros(2, dtype=torch.float64), torch.zeros(2)
+    for rollout in range(rollouts):
+        rows: list[tuple[torch.Tensor, ...]] = []
+        for step in range(32):
+            seen[[0, 1], place] = True
+            action = torch.randint(0, 2, (2,), generator=generator)
+            following = (place + 2 * action - 1).clamp(0, 39)
+            first, next_obs = ~seen[[0, 1], following], code_noise(following)
+            ended = torch.full((2,), rollout % 4 == 3 and step == 31)
+            rows.append((obs, action, next_obs, ended, first))
+            place, obs = following, next_obs
+            if ended.all():
+                place, seen = torch.full((2,), 20), torch.zeros(2, 40, dtype=torch.bool)
+                obs = code_noise(place)
+        o, a, n, over, new = (torch.stack(part) for part in zip(*rows, strict=True))
+        reward = bonus.step(Transitions.build(o, a, n, terminated=over))
+        bonus.update()
+        if rollout >= rollouts // 2:
+            for kind, chosen in enumerate((~new, new)):
+                totals[kind] += reward[chosen].sum()
+                counts[kind] += chosen.sum()
+    later, first_visit = (totals / counts).tolist()
+    return first_visit, later
+
+
+def test_noise_on_many_codes_is_no_novelty(monkeypatch: pytest.MonkeyPatch) -> None:
+    # noise on one of a hundred numbers is little, on all of them it is nearly as far as the next place
+    spaces = lpm.Spaces(Box(-1, 11, (100,)), Discrete(2))
+    first, later = _rooms_of_codes(make(spaces), 120)
+    monkeypatch.setattr("lpm.bonuses.lgn.noise_floor", lambda covariance: torch.zeros(()))
+    without = _rooms_of_codes(make(spaces), 120)
+    assert later / first < 0.85 * without[1] / without[0]
+
+
+def test_noise_floor_is_seldom_beyond_two_looks_at_one_state() -> None:
+    generator = torch.Generator().manual_seed(0)
+    root = torch.randn(60, 60, generator=generator) / 8
+    looks = torch.randn(2, 4000, 60, generator=generator) @ root.T
+    squares = (looks[0] - looks[1]).square().sum(1)
+    covariance = root @ root.T
+    floor = noise_floor(covariance)
+    assert 0.95 < (squares > floor).double().mean() < 1  # two deviations
+    assert beyond_noise(squares.sqrt(), floor).mean() < 0.7 * squares.sqrt().mean()
+    assert noise_floor(9 * covariance) == pytest.approx(9 * floor)

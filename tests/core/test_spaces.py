@@ -216,3 +216,16 @@ def test_narrow_integers_are_actions_too(dtype: torch.dtype) -> None:
     spaces.check(replace(batch, action=batch.action.to(dtype)))
     narrow = batch.action.to(dtype)
     assert torch.equal(spaces.encode_action(narrow[0]), spaces.encode_action(batch.action[0]))
+
+
+@pytest.mark.parametrize(
+    ("box", "expected"),
+    [
+        (Box(-1, 11, (3,)), True),
+        (Box(0, 10, (3,), np.uint8), True),
+        (Box(np.array([-1, -1], np.float32), np.array([1, 8], np.float32)), False),
+        (Box(-np.inf, np.inf, (3,)), False),
+    ],
+)
+def test_numbers_of_one_finite_range_have_one_unit(box: Box, expected: bool) -> None:
+    assert Spaces(box, Discrete(2)).one_unit is expected

@@ -168,6 +168,15 @@ def test_gaussian_noise_is_added_to_every_number() -> None:
     assert abs(stacked.std() - 0.1) < 0.002
     assert abs(stacked.mean()) < 0.002
     assert np.unique(stacked[:, 0, :8].round(6)).size == 21 * 8  # never twice the same
+    assert noisy.single_observation_space.is_bounded()
+
+
+def test_noise_is_added_to_codes_as_numbers() -> None:
+    noisy = make_readable(DOORKEY, 2, noise="gaussian", noise_std=0.1)
+    plain = make_readable(DOORKEY, 2, wrap="flatten")
+    assert np.array_equal(noisy.reset(seed=0)[0].round().astype(np.uint8), plain.reset(seed=0)[0])
+    assert "codes as numbers" in reading_note(DOORKEY, "auto", {"noise": "gaussian"})
+    assert make_readable(DOORKEY, 2, noise="gaussian", observation="onehot").observation_space.shape == (2, 984)
 
 
 def test_rides_ball_changes_colour_on_drop_alone() -> None:

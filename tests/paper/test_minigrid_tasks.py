@@ -27,7 +27,8 @@ def test_conditions_have_their_own_environment_and_at_most_their_own_steps(tmp_p
     for condition, env_id, steps, env in [
         ("doorkey-8x8", "MiniGrid-DoorKey-8x8-v0", 100_000, {}),
         ("keycorridor-s3r3-tv", "MiniGrid-KeyCorridorS3R3-v0", 300_000, {"noise": "action"}),
-        ("lockedroom-gaussian", "MiniGrid-LockedRoom-v0", 500_000, {"noise": "gaussian", "noise_std": 0.1}),
+        ("lockedroom-gaussian", "MiniGrid-LockedRoom-v0", 2_000_000, {"noise": "gaussian", "noise_std": 0.1}),
+        ("doorkey-8x8-flat", "MiniGrid-DoorKey-8x8-v0", 150_000, {"observation": "flat"}),
         ("multiroom-n7-s4-ride", "lpm/MultiRoomNoisyTV-N7-S4-v0", 500_000, {}),
     ]:
         job = experiment.job("short", condition, "lgn", 0, tmp_path)
@@ -66,7 +67,7 @@ def test_evidence_of_two_conditions_names_both_budgets(tmp_path: Path) -> None:
         curves = {"step": [job.units], "success": [1.0], "episodes": [300]}
         results.append({"settings": job.settings, "curves": curves, "versions": {}, "cpu_seconds": 2.0})
     evidence = experiment.evidence(json.loads(json.dumps(results)))
-    assert "100,000 to 500,000 steps a run" in evidence.about[-1]
+    assert "100,000 to 2,000,000 steps a run" in evidence.about[-1]
     assert not {"env_id", "steps"} & set(evidence.settings)
     cpu = {score.condition: score.values[0] for score in evidence.scores if score.metric == "cpu_90"}
     assert cpu == {"doorkey-8x8": 2.0, "lockedroom": 2.0}
