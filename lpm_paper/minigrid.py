@@ -49,8 +49,8 @@ NOISE: dict[str, tuple[str, dict[str, object], float]] = {
     "-tv": (", TV", {"noise": "action"}, 1),
     "-gaussian": (", σ = 0.1", {"noise": "gaussian", "noise_std": 0.1}, 1.5),
 }
-"""Kind of noise to its label, the environment's arguments, and how much longer a run is. DEIR's noise is added to codes as
-numbers; "-flat" has such numbers without noise."""
+"""Kind of noise to its label, the environment's arguments, and how much longer a run is. DEIR's noise is added to codes
+as numbers; "-flat" has such numbers without noise."""
 CONDITIONS = {
     task + noise: Condition(
         env_id.removeprefix("MiniGrid-").removesuffix("-v0") + label, env, None, env_id, round(longer * steps)
@@ -140,8 +140,8 @@ EXPERIMENT = MiniGrid(
     place="beyond the paper",
     about=(
         "Tasks of MiniGrid whose only reward comes at the end, with another layout in every episode: clean; with a TV "
-        "(one more action, which does nothing and shows random codes); with Gaussian noise on every code, which is then "
-        "a number and not one-hot; and with such numbers without noise. "
+        "(one more action, which does nothing and shows random codes); with Gaussian noise on every code, which is "
+        "then a number and not one-hot; and with such numbers without noise. "
         "MultiRoomNoisyTV is RIDE's: `drop` changes the colour of a ball in the first room.",
         "A task is solved when 90 % of the last 100 training episodes succeed. A run that never gets there counts with "
         "all of its steps and time.",
