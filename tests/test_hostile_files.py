@@ -657,40 +657,29 @@ def _replaced(content: bytes) -> Spoil:
     return spoil
 
 
-BAD_LOGS: dict[str, Spoil] = {
+BAD_SEARCHES: dict[str, Spoil] = {
     "a link": _link,
     "a link to zeros": _link_to_zeros,
     "a pipe": _pipe,
     "a folder": _folder,
     "a pickle": _replaced(b"\x80\x04K\x01.\n"),
     "a list": _replaced(b"[1, 2]\n"),
-    "an unknown entry": _replaced(b'{"op_code": 99, "worker_id": "x"}\n'),
-    "an entry without names": _replaced(b'{"op_code": 0, "worker_id": "x"}\n'),
-    "names twice": _replaced(b'{"op_code": 0, "op_code": 0}\n'),
+    "no trials": _replaced(b'{"trials": []}\n'),
+    "names twice": _replaced(b'{"settings": {}, "settings": {}}\n'),
     "nested without end": _replaced(b"[" * 100_000 + b"\n"),
-    "an unknown class": _edited(b"FloatDistribution", b"os.system"),
-    "text for a value": _edited(b'"values":[', b'"values":["x",'),
+    "another parameter": _edited(b'{"lr":', b'{"rl":'),
+    "a value out of the range": _edited(b'{"lr": ', b'{"lr": 9'),
+    "text for a score": _edited(b"}, 0", b'}, "x", 0'),
 }
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
-@pytest.mark.parametrize("attack", BAD_LOGS)
-def test_the_log_of_a_search(attack: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("attack", BAD_SEARCHES)
+def test_the_file_of_a_search(attack: str, tmp_path: Path) -> None:
     searched(tmp_path, 2)
-    BAD_LOGS[attack](tmp_path / "study.log")
-    with pytest.raises(ValueError, match=r"study\.log: expected the log of a search"):
+    BAD_SEARCHES[attack](tmp_path / "search.json")
+    with pytest.raises(ValueError, match=r"search\.json: expected the trials of a search"):
         searched(tmp_path, 3)
-
-
-def test_a_search_killed_while_it_wrote_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Optuna's own lock, left behind under a relative path, is waited for without end; half a line is never read."""
-    monkeypatch.chdir(tmp_path)
-    whole = searched(Path("whole"), 4)
-    searched(Path("killed"), 2)
-    os.symlink("killed/study.log", "killed/study.log.lock")
-    with Path("killed/study.log").open("ab") as stream:
-        stream.write(b'{"op_code": 4, "work')
-    assert searched(Path("killed"), 4) == whole
 
 
 @pytest.mark.parametrize("name", [".tune.lock", ".seed_0", ".sweep.lock"])

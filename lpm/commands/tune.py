@@ -26,14 +26,13 @@ from lpm.experiments.training import Condition, Scale, TrainingExperiment, known
 from lpm.report.seed_statistics import Summary, summarise
 from lpm.runs.config import PRESETS, RunConfig
 from lpm.storage.files import expect_own, to_toml, write_atomic
-from lpm.sweeps import Job, Result, run_jobs, shared_workers
+from lpm.sweeps import Job, run_jobs, shared_workers
 from lpm.sweeps.fields import Field, parse_field
 from lpm.sweeps.local_workers import WorkerPool
-from lpm.sweeps.search import Trial, search
+from lpm.sweeps.search import STUDY, Trial, search
 
 MIXER = "mixer."
 """Before fields of the mixer."""
-WEIGHT = "mixer.weight"
 FRESH = 1_000
 """First of the seeds that the search never sees."""
 
@@ -128,43 +127,34 @@ def tune(options: Tune, experiment: Experiment, out: Path) -> int:
             raise ValueError(f"{what}: expected at least 1, got {getattr(options, what)}")
     if options.seeds > FRESH:
         raise ValueError(f"seeds: expected at most {FRESH}, got {options.seeds}")
-    expect_own(out, "search of lpm tune", "trials", "trials.csv", "*.log")
+    expect_own(out, "search of lpm tune", "trials", "trials.csv", STUDY)
     with shared_workers(options.workers, options.ray) as pool:
-        return _tune(_Runs(options, experiment, out, pool))
-
-
-def _tune(runs: _Runs) -> int:
-    options, experiment, out = runs.options, runs.experiment, runs.out
-    console, batch = runs.console, max(options.workers // options.seeds, 1)
-    settings: dict[str, Any] = {
-        "experiment": options.name,
-        "method": options.method,
-        "scale": options.scale,
-        "condition": runs.condition,
-        "metric": runs.metric,
-        "seeds": options.seeds,
-    }
-    if isinstance(experiment, TrainingExperiment) and experiment.name == experiment.env_id:
-        settings |= {"steps": experiment.sizes[options.scale].steps, "preset": options.preset or "default"}
-    console.print(
-        f"{experiment.title} ({options.scale}, {runs.condition}): {options.trials} settings of {options.method} × "
-        f"{options.seeds} seeds, by {runs.metric}, into {out}"
-    )
-    preflight(experiment, options.scale, [runs.condition], options.method, "optuna", "scipy")
-    trials = search(out, runs.fields, settings, runs.evaluate, trials=options.trials, batch=batch, seed=options.seed)
-    done = [trial for trial in trials if trial.value is not None]
-    if not done:
-        console.print("every trial failed", style="red")
-        return 1
-    best = max(done, key=lambda trial: trial.value or 0.0)
-    compared = runs.compare({"best": best.fields, "own": {}})
-    _write(out, settings, trials, best, compared, runs.lower)
-    labels = {"best": f"trial {best.number}: {_words(best.fields)}", "own": "the method's own"}
-    rows = [(labels[name], f"{s.mean:.4g}", _interval(s), str(s.n)) for name, s in compared.items()]
-    header = ("settings", f"{runs.metric}, mean", "95 % interval", "seeds")
-    print_table(console, f"{options.method}, fresh seeds", header, rows)
-    console.print(f"Trials: {out / 'trials.csv'}\nBest: {out / 'best.toml'}")
-    return 1 if runs.failures or len(compared) < 2 else 0
+        runs = _Runs(options, experiment, out, pool)
+        settings = {"experiment": options.name, "method": options.method, "scale": options.scale,
+                    "condition": runs.condition, "metric": runs.metric, "seeds": options.seeds}  # fmt: skip
+        if isinstance(experiment, TrainingExperiment) and experiment.name == experiment.env_id:
+            settings |= {"steps": experiment.sizes[options.scale].steps, "preset": options.preset or "default"}
+        runs.console.print(
+            f"{experiment.title} ({options.scale}, {runs.condition}): {options.trials} settings of {options.method} × "
+            f"{options.seeds} seeds, by {runs.metric}, into {out}"
+        )
+        preflight(experiment, options.scale, [runs.condition], options.method, "optuna", "scipy")
+        batch = max(options.workers // options.seeds, 1)
+        given = {"trials": options.trials, "batch": batch, "seed": options.seed}
+        trials = search(out, runs.fields, settings, runs.evaluate, **given)
+        done = [trial for trial in trials if trial.value is not None]
+        if not done:
+            runs.console.print("every trial failed", style="red")
+            return 1
+        best = max(done, key=lambda trial: trial.value or 0.0)
+        compared = runs.compare({"best": best.fields, "own": {}})
+        runs.write(settings, trials, best, compared)
+        labels = {"best": f"trial {best.number}: {_words(best.fields)}", "own": "the method's own"}
+        rows = [(labels[name], f"{s.mean:.4g}", _interval(s), str(s.n)) for name, s in compared.items()]
+        header = ("settings", f"{runs.metric}, mean", "95 % interval", "seeds")
+        print_table(runs.console, f"{options.method}, fresh seeds", header, rows)
+        runs.console.print(f"Trials: {out / 'trials.csv'}\nBest: {out / 'best.toml'}")
+        return 1 if runs.failures or len(compared) < 2 else 0
 
 
 class _Runs:
@@ -181,8 +171,8 @@ class _Runs:
         self.fields = _fields(options, experiment)
         self.console = terminal()
         self.failures: list[str] = []
-        self.lower = False
-        """Whether less of the metric is better; known once there are results."""
+        self.sign = 1
+        """-1 if less of the metric is better; known once there are results."""
 
     def evaluate(self, trials: Sequence[Trial]) -> list[float | None]:
         """Run trials side by side; the value of each, more is better."""
@@ -191,7 +181,7 @@ class _Runs:
         values: list[float | None] = []
         for trial, scores in zip(trials, found.values(), strict=True):
             mean = float(np.mean(list(scores.values()))) if len(scores) == len(seeds) else None
-            values.append(None if mean is None else -mean if self.lower else mean)
+            values.append(None if mean is None else self.sign * mean)
             shown = "failed" if mean is None else f"{self.metric} {mean:.4g}"
             self.console.print(f"trial {trial.number}: {_words(trial.fields)}: {shown}")
         return values
@@ -204,46 +194,54 @@ class _Runs:
 
     def _run(self, candidates: Mapping[str, Mapping[str, Any]], seeds: range) -> dict[str, dict[int, float]]:
         """For every folder and its settings the score of every seed that finished."""
-        options = self.options
         jobs = {(folder, seed): self._job(folder, seed, own) for seed in seeds for folder, own in candidates.items()}
-        results, failures = run_jobs(
-            list(jobs.values()),
-            self.experiment.run,
-            workers=options.workers,
-            ray=options.ray,
-            console=self.console,
-            pool=self.pool,
-        )
+        how: dict[str, Any] = {"workers": self.options.workers, "ray": self.options.ray, "pool": self.pool}
+        results, failures = run_jobs(list(jobs.values()), self.experiment.run, console=self.console, **how)
         self.failures += failures
-        return {
-            folder: self._scores([results[path] for seed in seeds if (path := jobs[folder, seed].path) in results])
-            for folder in candidates
-        }
+        scores: dict[str, dict[int, float]] = {folder: {} for folder in candidates}
+        for folder in candidates:
+            found = [results[path] for seed in seeds if (path := jobs[folder, seed].path) in results]
+            if not found:
+                continue
+            evidence = self.experiment.evidence(found)
+            self.sign = -1 if self.metric in evidence.lower_is_better else 1
+            here = {s.metric: s.values for s in evidence.scores if s.condition == self.condition}
+            if self.metric not in here:
+                there = ", ".join(sorted(here))
+                raise ValueError(f"metric {self.metric!r} is not measured in {self.condition!r} alone; known: {there}")
+            scores[folder] = {seed: value for seed, value in here[self.metric].items() if np.isfinite(value)}
+        return scores
 
     def _job(self, folder: str, seed: int, given: Mapping[str, Any]) -> Job:
         """A run with the bonus's and the mixer's fields."""
-        options, experiment = self.options, self.experiment
         own = {name: value for name, value in given.items() if not name.startswith(MIXER)}
-        job = experiment.job(options.scale, self.condition, options.method, seed, self.out / folder, own)
-        mixed = [name for name in given if name.startswith(MIXER)]
-        if not mixed:
+        method, scale = self.options.method, self.options.scale
+        job = self.experiment.job(scale, self.condition, method, seed, self.out / folder, own)
+        if len(own) == len(given):
             return job
         if not isinstance(job.task, RunConfig):
-            raise ValueError(f"--field {mixed[0]}: {experiment.name} trains no agent, so nothing is mixed")
+            mixed = next(name for name in given if name not in own)
+            raise ValueError(f"--field {mixed}: {self.experiment.name} trains no agent, so nothing is mixed")
         task = replace(job.task, mixer=_mixed(job.task.mixer, given))
         settings = {**job.settings, "config": {**job.settings["config"], "mixer": task.to_dict()["mixer"]}}
         return replace(job, settings=settings, task=task)
 
-    def _scores(self, results: Sequence[Result]) -> dict[int, float]:
-        if not results:
-            return {}
-        evidence = self.experiment.evidence(results)
-        self.lower = self.metric in evidence.lower_is_better
-        here = {s.metric: s.values for s in evidence.scores if s.condition == self.condition}
-        if self.metric not in here:
-            there = ", ".join(sorted(here))
-            raise ValueError(f"metric {self.metric!r} is not measured in {self.condition!r} alone; known: {there}")
-        return {seed: value for seed, value in here[self.metric].items() if np.isfinite(value)}
+    def write(
+        self, settings: Mapping[str, Any], trials: Sequence[Trial], best: Trial, compared: Mapping[str, Summary]
+    ) -> None:
+        """Every trial as a row of trials.csv; the best one and its scores on fresh seeds as best.toml."""
+        table = io.StringIO()
+        writer = csv.writer(table, lineterminator="\n")
+        writer.writerow(["trial", *best.fields, self.metric, "folder"])
+        for trial in trials:
+            value = "" if trial.value is None else self.sign * trial.value
+            writer.writerow([trial.number, *trial.fields.values(), value, f"trials/{trial.number:04d}"])
+        write_atomic(self.out / "trials.csv", table.getvalue().encode())
+        whole = {"search": {**settings, "trials": len(trials), "best": best.number}, "fields": dict(best.fields)}
+        for name, summary in compared.items():
+            ends = asdict(summary.mean_interval) if summary.mean_interval else {"low": None, "high": None}
+            whole[f"score_{name}"] = {"seeds": summary.n, "mean": summary.mean, "std": summary.std, **ends}
+        write_atomic(self.out / "best.toml", to_toml(whole).encode())
 
 
 def _fields(options: Tune, experiment: Experiment) -> list[Field]:
@@ -254,8 +252,8 @@ def _fields(options: Tune, experiment: Experiment) -> list[Field]:
     if len(set(names)) < len(names):
         raise ValueError(f"--field: expected each field once, got {', '.join(names)}")
     chosen = experiment.methods[options.method]
-    own = {item.name for item in fields(lookup(chosen.bonus).bonus.Config)}
-    found = [replace(f, name=WEIGHT) if f.name == "weight" and "weight" not in own else f for f in found]
+    if "weight" not in {item.name for item in fields(lookup(chosen.bonus).bonus.Config)}:
+        found = [replace(field, name=f"{MIXER}weight") if field.name == "weight" else field for field in found]
     for field in found:
         for value in field.examples:  # an unknown field or a value of another type is an error of the command
             if field.name.startswith(MIXER):
@@ -276,28 +274,6 @@ def _mixed(config: MixerConfig, given: Mapping[str, Any]) -> MixerConfig:
 
 def _words(given: Mapping[str, Any]) -> str:
     return ", ".join(f"{n}={format(value, '.4g') if isinstance(value, float) else value}" for n, value in given.items())
-
-
-def _write(
-    out: Path,
-    settings: Mapping[str, Any],
-    trials: Sequence[Trial],
-    best: Trial,
-    compared: Mapping[str, Summary],
-    lower: bool,
-) -> None:
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(["trial", *best.fields, settings["metric"], "folder"])
-    for trial in trials:
-        value = "" if trial.value is None else -trial.value if lower else trial.value
-        writer.writerow([trial.number, *trial.fields.values(), value, f"trials/{trial.number:04d}"])
-    write_atomic(out / "trials.csv", table.getvalue().encode())
-    whole = {"search": {**settings, "trials": len(trials), "best": best.number}, "fields": dict(best.fields)}
-    for name, summary in compared.items():
-        ends = asdict(summary.mean_interval) if summary.mean_interval else {"low": None, "high": None}
-        whole[f"score_{name}"] = {"seeds": summary.n, "mean": summary.mean, "std": summary.std, **ends}
-    write_atomic(out / "best.toml", to_toml(whole).encode())
 
 
 def _interval(summary: Summary) -> str:

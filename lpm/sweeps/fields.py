@@ -41,38 +41,32 @@ def parse_field(text: str) -> Field:
     >>> parse_field("form=log,linear,exp").choices
     ('log', 'linear', 'exp')
     """
-    name, equals, values = text.partition("=")
-    if not equals or not all(part.isidentifier() for part in name.split(".")) or not values:
-        raise ValueError(f"--field {text}: {HOW}")
+
+    def refused(wanted: str = HOW) -> ValueError:
+        return ValueError(f"--field {text}: {wanted}")
+
+    name, _, values = text.partition("=")
     span = values.removesuffix(":log")
     log = span != values
-    if ".." in span:
-        return _range(text, name, span.split(".."), int, log)
-    if ":" in span:
-        return _range(text, name, span.split(":"), float, log)
-    choices = _choices(span)
-    if log or len(choices) < 2:
-        raise ValueError(f"--field {text}: {HOW}, with at least two values to choose from")
-    return Field(name, choices=choices)
-
-
-def _range(text: str, name: str, ends: list[str], kind: type[int] | type[float], log: bool) -> Field:
+    if not span or not all(part.isidentifier() for part in name.split(".")):
+        raise refused()
+    kind, between = (int, "..") if ".." in span else (float, ":")
+    if between not in span:
+        found = literal(span)
+        if found == span:
+            found = tuple(literal(part.strip()) for part in span.split(","))
+        if log or not isinstance(found, tuple) or len(found) < 2:
+            raise refused(f"{HOW}, with at least two values to choose from")
+        return Field(name, choices=found)
     try:
-        low, high = map(kind, ends)
+        low, high = map(kind, span.split(between))
     except ValueError:
-        raise ValueError(f"--field {text}: {HOW}") from None
+        raise refused() from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError(f"--field {text}: expected a finite range whose low end comes first, got {low} to {high}")
+        raise refused(f"expected a finite range whose low end comes first, got {low} to {high}")
     if log and low <= 0:
-        raise ValueError(f"--field {text}: expected a range above 0 for :log, got {low} to {high}")
+        raise refused(f"expected a range above 0 for :log, got {low} to {high}")
     return Field(name, low, high, log)
-
-
-def _choices(text: str) -> tuple[Any, ...]:
-    values = literal(text)
-    if values == text:
-        return tuple(literal(part.strip()) for part in text.split(","))
-    return values if isinstance(values, tuple) else (values,)
 
 
 def literal(text: str) -> Any:
