@@ -40,6 +40,8 @@ TAILS, SIZE, DRIFT = 1.5, 0.05, 2e-4
 class HostileRooms(RoomsVector):
     """Rooms in which something happens after `change` steps of all environments together."""
 
+    _saved = (*RoomsVector._saved, "age", "asked")
+
     def __init__(self, num_envs: int = 1, world: str = "calm", change: int = STEPS // 2, **settings: Any) -> None:
         if world not in WORLDS:
             raise ValueError(f"world: expected one of {', '.join(WORLDS)}, got {world!r}")
@@ -82,9 +84,6 @@ class HostileRooms(RoomsVector):
     def _info(self) -> dict[str, Array]:
         info = super()._info()
         return {**info, "cell": info["cell"] + self.late * (self.num_cells // 2)}
-
-    def _state(self) -> dict[str, Array]:
-        return {**super()._state(), "age": self._age, "asked": self._asked}
 
     def _shared_state(self) -> tuple[str, ...]:
         return ("age",)

@@ -28,7 +28,7 @@ from gymnasium.spaces import Box, Discrete
 from lpm.commands.bonuses import fields_of
 from lpm.core.registry import lookup, make, names
 from lpm.core.spaces import Spaces
-from lpm.report.analysis import Analysis
+from lpm.report.analysis import NOT_RUN, Analysis
 from lpm.report.export import drawings, markdown_scores
 from lpm.report.families import FAMILIES, RECOMMENDED, REFERENCES, family_of, looks
 from lpm.report.figures import encoded
@@ -56,7 +56,6 @@ REPORT_PICTURE = ROOT / "docs" / "images" / "report.png"
 SUITE_FIGURE = ROOT / "docs" / "images" / "suite.png"
 BENCHMARKS = ROOT / "results" / "benchmarks"
 PICTURE = re.compile(r"\]\(([\w./-]+\.png)\)")
-NOT_RUN = "–"
 SENSORS = ROOT / "results" / "sensors"
 Analyses = Mapping[str, Analysis]
 """EXPERIMENT to its analysis."""
@@ -87,12 +86,8 @@ def short_table(show: Callable[[Summary], str], analyses: Analyses, stem: str, m
         if method not in table.methods:
             raise SystemExit(f"no results of {method!r} in {stem}; there are {', '.join(table.methods)}")
         name = table.methods[method] if method in (*REFERENCES, *FORMER) else f"`{bonus_of(method)}`"
-        row = [f"**{name}**" if method == RECOMMENDED else name]
-        for condition in table.conditions:
-            cell = table.cells.get((condition, method))
-            shown = NOT_RUN if cell is None else show(cell.summary)
-            row.append(f"**{shown}**" if cell and table.is_best(condition, cell) else shown)
-        rows.append(row)
+        first = f"**{name}**" if method == RECOMMENDED else name
+        rows.append([first, *table.row(method, table.conditions, lambda cell: show(cell.summary))])
     return markdown_table(("bonus", *table.conditions.values()), rows)
 
 
@@ -411,26 +406,24 @@ def noise_curves(folder: str) -> list[noise_table.RewardCurves]:
     files = sorted((ROOT / folder).glob("*/seed_*.json"))
     if not files:
         raise SystemExit(f"no files in {folder}")
-    return [noise_table.RewardCurves(**read_json(file)["curves"]) for file in files]
+    return [read_json(file)["curves"] for file in files]
 
 
 def sorted_means(analysis: Analysis, metric: str) -> str:
     """A row a method, a column a condition, sorted by the column that most methods have, the last of such columns."""
     table = analysis.table(metric)
-    moving = {c for (c, _), cell in table.cells.items() if any(cell.score.values.values())} or set(table.conditions)
-    shown = [c for c in table.conditions if c in moving]
+    shown = list(table.moving)
     by = max(shown, key=lambda c: (sum((c, m) in table.cells for m in table.methods), shown.index(c)))
     sign = 1 if metric in analysis.evidence.lower_is_better else -1
     means = {key: cell.summary.mean for key, cell in table.cells.items()}
     order = sorted(table.methods, key=lambda m: sign * means[by, m] if (by, m) in means else math.inf)
-    rows = []
-    for method in order:
-        row = [f"*{table.methods[method]}*" if method in REFERENCES else table.methods[method]]
-        for condition in shown:
-            cell = table.cells.get((condition, method))
-            text = NOT_RUN if cell is None else rounded_mean(cell.summary.mean)
-            row.append(f"**{text}**" if cell and table.is_best(condition, cell) else text)
-        rows.append(row)
+    rows = [
+        [
+            f"*{table.methods[method]}*" if method in REFERENCES else table.methods[method],
+            *table.row(method, shown, lambda cell: rounded_mean(cell.summary.mean)),
+        ]
+        for method in order
+    ]
     heads = [f"{table.conditions[c]} ▾" if c == by and len(shown) > 1 else table.conditions[c] for c in shown]
     return markdown_table(("method", *heads), rows)
 

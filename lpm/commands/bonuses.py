@@ -67,17 +67,18 @@ def run(args: Sequence[str]) -> int:
             status = 1
             continue
         shown = bool(options.names) if options.fields is None else options.fields
-        formula = (entry.bonus.__doc__ or "").strip().partition("\n")[0]
-        lines: list[Text | Padding] = [Text(entry.bonus.use or formula)]
+        bonus, formula = entry.bonus, (entry.bonus.__doc__ or "").strip().partition("\n")[0]
+        lines: list[Text | Padding] = [Text(bonus.use or formula)]
         if entry.defaults:
             lines.append(Text(f"with {', '.join(f'{field}={value!r}' for field, value in entry.defaults.items())}"))
         if shown:
-            lines.append(Text(formula))
-            if entry.bonus.reference:
-                lines.append(Text(entry.bonus.reference, style="dim"))
-            if entry.bonus.variants:
-                lines.append(Text(f"variants: {', '.join(entry.bonus.variants)}"))
-            lines += _fields(entry)
+            lines += [Text(formula), *([Text(bonus.reference, style="dim")] if bonus.reference else [])]
+            lines += [Text(f"variants: {', '.join(bonus.variants)}")] if bonus.variants else []
+            fields = fields_of(entry)
+            lines.append(Text("fields:" if fields else "no fields"))
+            for field, default, meaning in fields:
+                lines.append(Padding(Text(f"{field}={default}"), (0, 0, 0, 4)))
+                lines += [Padding(Text(meaning, style="dim"), (0, 0, 0, 8))] if meaning else []
         family = FAMILIES[family_of(name)].label
         mark = "start with this one, the default of `lpm train`" if name == RunConfig.bonus else family
         console.print(f"{name}  ({mark})", style="bold cyan")
@@ -85,17 +86,6 @@ def run(args: Sequence[str]) -> int:
     if not options.names and not options.fields:
         console.print("    Formula, source and settings of one: lpm bonuses NAME")
     return status
-
-
-def _fields(entry: Entry) -> list[Text | Padding]:
-    """Each field with its default, and what it means below."""
-    found = fields_of(entry)
-    lines: list[Text | Padding] = [Text("fields:" if found else "no fields")]
-    for name, default, meaning in found:
-        lines.append(Padding(Text(f"{name}={default}"), (0, 0, 0, 4)))
-        if meaning:
-            lines.append(Padding(Text(meaning, style="dim"), (0, 0, 0, 8)))
-    return lines
 
 
 def fields_of(entry: Entry) -> list[tuple[str, str, str]]:
@@ -140,8 +130,7 @@ def _noise_table(options: Bonuses) -> int:
     expect_own(options.out, "noise table", "*/seed_*.json", "table.md")
     with continued(options.out):
         results, failures = run_jobs(jobs, noise_table.run_job, workers=options.workers, console=console)
-    curves = (noise_table.RewardCurves(**result["curves"]) for result in results.values())
-    rows = noise_table.table_rows(noise_table.summarise(curves))
+    rows = noise_table.table_rows(noise_table.summarise(result["curves"] for result in results.values()))
     write_atomic(options.out / "table.md", markdown_table(noise_table.HEADER, rows).encode())
     print_table(console, f"{options.updates} updates, {options.seeds} seeds", noise_table.HEADER, rows)
     console.print(f"Per-seed files and table.md: {options.out}")

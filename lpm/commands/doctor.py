@@ -6,8 +6,9 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
-from lpm.commands.packages import EXTRAS, missing_modules
+from lpm.commands.packages import EXTRAS
 from lpm.commands.terminal import parse, terminal
 from lpm.utils.versions import pip_install
 
@@ -60,10 +61,8 @@ def _compute() -> Iterator[tuple[str, str]]:
         devices.append("mps")
     yield "devices", ", ".join(devices)
     if torch.version.cuda and not torch.cuda.is_available():
-        yield (
-            "hint",
-            f"torch was built for CUDA and there is no GPU; smaller: pip install torch --index-url {CPU_WHEELS}",
-        )
+        smaller = f"smaller: pip install torch --index-url {CPU_WHEELS}"
+        yield "hint", f"torch was built for CUDA and there is no GPU; {smaller}"
 
 
 def _data() -> Iterator[tuple[str, str]]:
@@ -82,9 +81,8 @@ def _data() -> Iterator[tuple[str, str]]:
 
 
 def _extras() -> Iterator[tuple[str, str]]:
-    missing = missing_modules()
-    for extra in EXTRAS:
-        lacks = missing.get(extra)
+    for extra, modules in EXTRAS.items():
+        lacks = [module for module in modules if find_spec(module) is None]
         yield extra, f"lacks {', '.join(lacks)}: {pip_install(extra)}" if lacks else "installed"
 
 

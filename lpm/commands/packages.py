@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from importlib.util import find_spec
 
 from lpm.utils.versions import pip_install
 
@@ -65,9 +64,3 @@ def about_dependency(message: str) -> str:
         if re.search(rf"\b{name}\b", message, re.IGNORECASE):
             return f"needs the package {name!r}: {FOREIGN[name]}"
     return " ".join(message.split())
-
-
-def missing_modules() -> dict[str, list[str]]:
-    """Extra to its modules that are not installed."""
-    found = {extra: [m for m in modules if find_spec(m) is None] for extra, modules in EXTRAS.items()}
-    return {extra: modules for extra, modules in found.items() if modules}

@@ -41,11 +41,8 @@ def run(args: Sequence[str]) -> int:
         return 1
     for analysis in written.analyses:
         found = {"numbers": analysis.verdicts, "claims": analysis.claim_verdicts}
-        told = "; ".join(
-            f"{what}: {', '.join(f'{n} {verdict}' for verdict, n in sorted(counts.items()))}"
-            for what, counts in found.items()
-            if counts
-        )
+        words = {what: ", ".join(f"{n} {verdict}" for verdict, n in sorted(found[what].items())) for what in found}
+        told = "; ".join(f"{what}: {said}" for what, said in words.items() if said)
         scale = f" ({analysis.evidence.scale})" if analysis.evidence.scale else ""
         console.print(f"{analysis.evidence.name}{scale}: {told or 'nothing in the paper to compare with'}")
         if analysis.evidence.unfinished:

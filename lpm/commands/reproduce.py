@@ -12,7 +12,7 @@ from rich.console import Console
 
 from lpm.commands.preflight import preflight
 from lpm.commands.terminal import continued, parse, print_table, terminal
-from lpm.report.analysis import Analysis, Cell
+from lpm.report.analysis import NOT_RUN, Analysis, Cell
 from lpm.report.text import as_printed, count_of, plus_minus
 
 
@@ -109,15 +109,12 @@ def print_main_table(console: Console, analysis: Analysis) -> None:
     metric, label = next(iter(analysis.evidence.metrics.items()))
     table = analysis.table(metric)
     title = f"{analysis.evidence.title}\n{label}, mean ± std over seeds (the paper's in brackets)"
-    rows = [
-        (name, *(_shown(table.cells.get((condition, method))) for condition in table.conditions))
-        for method, name in analysis.methods.items()
-    ]
+
+    def shown(cell: Cell | None) -> str:
+        if cell is None:
+            return NOT_RUN
+        paper = f" ({as_printed(cell.score.paper.value, None)})" if cell.score.paper else ""
+        return f"{plus_minus(cell.summary)}{' (one seed)' if cell.summary.n == 1 else ''}{paper}"
+
+    rows = [(name, *(shown(table.cells.get((c, m))) for c in table.conditions)) for m, name in analysis.methods.items()]
     print_table(console, title, ("method", *table.conditions.values()), rows)
-
-
-def _shown(cell: Cell | None) -> str:
-    if cell is None:
-        return "–"
-    paper = f" ({as_printed(cell.score.paper.value, None)})" if cell.score.paper else ""
-    return f"{plus_minus(cell.summary)}{' (one seed)' if cell.summary.n == 1 else ''}{paper}"

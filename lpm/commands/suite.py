@@ -89,9 +89,8 @@ def suite(options: Suite, out: Path) -> int:
     )
     # a reference may be asked for by name as well, with seeds of its own or the same
     every = {job.path: job for listed in (*jobs.values(), *own.values()) for job in listed}
-    results, failures = run_jobs(
-        list(every.values()), run_job, workers=options.workers, ray=options.ray, console=console
-    )
+    given = list(every.values())
+    results, failures = run_jobs(given, run_job, workers=options.workers, ray=options.ray, console=console)
 
     def found(listed: Sequence[Job]) -> list[Result]:
         return [results[job.path] for job in listed if job.path in results]

@@ -63,9 +63,8 @@ def _timeout(words: list[str]) -> float:
     parser.add_argument("--timeout-seconds", "--timeout_seconds", type=float, default=TIMEOUT_SECONDS)
     timeout: float = parser.parse_known_args(words)[0].timeout_seconds
     if not 0 < timeout <= LONGEST_TIMEOUT:
-        raise ValueError(
-            f"--timeout-seconds: expected a number above 0 and at most {LONGEST_TIMEOUT:,.0f}, got {timeout}"
-        )
+        wanted = f"a number above 0 and at most {LONGEST_TIMEOUT:,.0f}"
+        raise ValueError(f"--timeout-seconds: expected {wanted}, got {timeout}")
     return timeout
 
 
@@ -73,9 +72,8 @@ def _plan(args: Sequence[str]) -> tuple[RunConfig, Path, TrainOptions, bool]:
     """What to train, where to, how, and whether it is an earlier run."""
     words, env = _take_env(list(args))
     choices, saved = _choices(words)
-    given: Any = tyro.cli(
-        _options(choices, saved), args=words, prog="lpm train", description=DESCRIPTION, use_underscores=False
-    )
+    options = _options(choices, saved)
+    given: Any = tyro.cli(options, args=words, prog="lpm train", description=DESCRIPTION, use_underscores=False)
     config = _config(given, choices, saved, env)
     name = re.sub(r"[/:]", "-", f"{config.env_id}-{config.algo}-{config.bonus}-{config.seed}")
     out = given.out or Path("runs") / name
@@ -134,8 +132,8 @@ def _options(choices: argparse.Namespace, saved: RunConfig | None) -> type:
     same_bonus = saved is not None and saved.bonus == choices.bonus and choices.variant is None
     settings = saved.bonus_settings if saved and same_bonus else configure(choices.bonus, choices.variant)
 
-    def option(kind: Any, text: str, default: Any) -> tuple[Any, Any]:
-        return Annotated[kind, tyro.conf.arg(help=text)], field(default=default)
+    def option(kind: Any, text: str, default: Any, **how: Any) -> tuple[Any, Any]:
+        return Annotated[kind, tyro.conf.arg(help=text, **how)], field(default=default)
 
     def table(value: Any) -> tuple[Any, Any]:
         return type(value), field(default_factory=lambda: value)
@@ -143,15 +141,11 @@ def _options(choices: argparse.Namespace, saved: RunConfig | None) -> type:
     base = saved or RunConfig("", bonus="none")
     kinds, texts = get_type_hints(RunConfig), field_docs(RunConfig)
     env_help = "Gymnasium id of the environment; not needed with --resume."
+    weight_help = "How much the bonus counts beside the task: short for --mixer.weight, 0.3."
+    timeout_help = "Under torchrun: how long a process may keep the others waiting."
     entries: dict[str, tuple[Any, Any]] = {
-        "env_id": (
-            Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV_ID", help=env_help)],
-            field(default=base.env_id),
-        ),
-        "bonus_name": (
-            Annotated[str, tyro.conf.arg(name="bonus", help="Name of the bonus; see `lpm bonuses`.")],
-            field(default=choices.bonus),
-        ),
+        "env_id": option(tyro.conf.Positional[str], env_help, base.env_id, metavar="ENV_ID"),
+        "bonus_name": option(str, "Name of the bonus; see `lpm bonuses`.", choices.bonus, name="bonus"),
         "variant": option(str | None, "Named settings of the bonus, such as paper.", None),
         "algo": option(str, "The learner: ppo or a2c.", choices.algo),
         "preset": option(str | None, f"Named settings of it: {', '.join(PRESETS[choices.algo])}.", None),
@@ -161,17 +155,13 @@ def _options(choices: argparse.Namespace, saved: RunConfig | None) -> type:
             "(learning rate, entropy) then take the value that belongs to steps / new total.",
             float(base.steps),
         ),
-        "weight": option(
-            float | None, "How much the bonus counts beside the task: short for --mixer.weight, 0.3.", None
-        ),
+        "weight": option(float | None, weight_help, None),
         **{name: option(kinds[name], " ".join(texts[name].split()), getattr(base, name)) for name in SHARED},
         "out": option(Path | None, "Folder of the run; runs/ENV-ALGO-BONUS-SEED if not given.", None),
         "resume": option(bool, "Go on with a run: lpm train RUN --resume. Its settings are the defaults.", False),
         "checkpoint_seconds": option(float, "Time between two checkpoints; 0: after every update.", 60.0),
         "log": option(Service, "Also send metrics to a service.", "none"),
-        "timeout_seconds": option(
-            float, "Under torchrun: how long a process may keep the others waiting.", TIMEOUT_SECONDS
-        ),
+        "timeout_seconds": option(float, timeout_help, TIMEOUT_SECONDS),
         choices.algo: table(agent),
         "mixer": table(saved.mixer if saved else MixerConfig()),
         **({"bonus": table(settings)} if dataclasses.fields(settings) else {}),

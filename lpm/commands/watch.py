@@ -87,14 +87,14 @@ def run(args: Sequence[str]) -> int:
 
 def _parts(loaded: Loaded) -> tuple[dict[str, Any], NDArray[np.int64]]:
     """The policy's weights and the visits per cell, of a checkpoint that may be anybody's."""
-    agent = loaded.state.get("agent") if isinstance(loaded.state, dict) else None
-    whole = isinstance(agent, dict) and all(isinstance(agent.get(name), dict) for name in ("policy", "collector"))
-    if not isinstance(agent, dict) or not whole:
-        raise ValueError(f"{loaded.path.name}: expected the state of a run, got another")
-    visits = agent["collector"].get("visits")
+    match loaded.state:
+        case {"agent": {"policy": dict(policy), "collector": dict(collector)}}:
+            visits: Any = collector.get("visits")
+        case _:
+            raise ValueError(f"{loaded.path.name}: expected the state of a run, got another")
     counts = isinstance(visits, np.ndarray) and visits.ndim == 1 and visits.dtype == np.int64 and (visits >= 0).all()
     require(bool(counts), f"{loaded.path.name}: visits per cell", type(visits).__name__)
-    return agent["policy"], visits
+    return policy, visits
 
 
 def rollout(config: RunConfig, weights: dict[str, Any], options: Watch) -> tuple[list[NDArray[np.uint8]], float, int]:
@@ -104,35 +104,27 @@ def rollout(config: RunConfig, weights: dict[str, Any], options: Watch) -> tuple
         warnings.filterwarnings("ignore", ".*render_mode")  # said below, with what to do
         envs = make_envs(dataclasses.replace(config, env=settings), 1, render_mode="rgb_array")
     with closing(envs):
-        return _rollout(envs, config, weights, options)
-
-
-def _rollout(
-    envs: Envs, config: RunConfig, weights: dict[str, Any], options: Watch
-) -> tuple[list[NDArray[np.uint8]], float, int]:
-    generator = torch.Generator().manual_seed(options.seed)
-    spaces = Spaces.of(envs)
-    policy = ActorCritic(spaces, config.learner.network, config.learner.value_heads, generator)
-    check_like(policy.state_dict(), weights, "policy")
-    policy.load_state_dict(weights)
-    chooser = policy.actions
-    obs, _ = envs.reset(seed=options.seed)
-    frames, total, step = [_picture(envs, config)], 0.0, 0
-    while step < options.steps:
-        noise = chooser.noise(1, 1, generator)[0]
-        with torch.inference_mode():
-            parameters = policy.policy(torch.as_tensor(np.asarray(obs), dtype=spaces.obs_dtype))
-            if config.policy == "uniform":
-                raw_action = chooser.uniform(noise)
-            else:
-                raw_action = chooser.greedy(parameters) if options.greedy else chooser.sample(parameters, noise)
-        obs, reward, terminated, truncated, _ = envs.step(chooser.executed(raw_action.numpy()))
-        step, total = step + 1, total + float(reward[0])
-        if step % options.every == 0:
-            frames.append(_picture(envs, config))
-        if terminated[0] or truncated[0]:
-            break
-    return frames, total, step
+        generator = torch.Generator().manual_seed(options.seed)
+        spaces = Spaces.of(envs)
+        policy = ActorCritic(spaces, config.learner.network, config.learner.value_heads, generator)
+        check_like(policy.state_dict(), weights, "policy")
+        policy.load_state_dict(weights)
+        chooser = policy.actions
+        obs, _ = envs.reset(seed=options.seed)
+        frames, total, step, ended = [_picture(envs, config)], 0.0, 0, False
+        while step < options.steps and not ended:
+            noise = chooser.noise(1, 1, generator)[0]
+            with torch.inference_mode():
+                parameters = policy.policy(torch.as_tensor(np.asarray(obs), dtype=spaces.obs_dtype))
+                if config.policy == "uniform":
+                    raw_action = chooser.uniform(noise)
+                else:
+                    raw_action = chooser.greedy(parameters) if options.greedy else chooser.sample(parameters, noise)
+            obs, reward, terminated, truncated, _ = envs.step(chooser.executed(raw_action.numpy()))
+            step, total, ended = step + 1, total + float(reward[0]), bool(terminated[0] or truncated[0])
+            if step % options.every == 0:
+                frames.append(_picture(envs, config))
+        return frames, total, step
 
 
 def _picture(envs: Envs, config: RunConfig) -> NDArray[np.uint8]:
@@ -161,12 +153,10 @@ def _drawing(env_id: str) -> Iterator[None]:
             raise
         raise ValueError(f"{env_id} takes no render_mode: {RENDERING}") from problem
     except Exception as problem:
-        hint = "" if _has_display() else "; without a display, set MUJOCO_GL=egl for MuJoCo, or use xvfb-run for others"
+        display = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+        known = display or sys.platform in ("darwin", "win32")
+        hint = "" if known else "; without a display, set MUJOCO_GL=egl for MuJoCo, or use xvfb-run for others"
         raise ValueError(f"{env_id} cannot be drawn: {type(problem).__name__}: {problem}{hint}") from problem
-
-
-def _has_display() -> bool:
-    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 def write_gif(path: Path, frames: Sequence[NDArray[np.uint8]], fps: float) -> None:
@@ -182,12 +172,8 @@ def write_gif(path: Path, frames: Sequence[NDArray[np.uint8]], fps: float) -> No
 
 
 # Environment -> how its cells lie in the plane.
-LAYOUTS = {
-    "lpm/MountainCar-v0": mountain_car_grid,
-    "lpm/NMaze-v0": maze_grid,
-    "lpm/NoisyMaze-v0": maze_grid,
-    "lpm/LavaCrossing-v0": square_grid,
-}
+LAYOUTS = {"lpm/MountainCar-v0": mountain_car_grid, "lpm/NMaze-v0": maze_grid, "lpm/NoisyMaze-v0": maze_grid,
+           "lpm/LavaCrossing-v0": square_grid}  # fmt: skip
 
 
 def laid_out(config: RunConfig, visits: NDArray[Any]) -> NDArray[np.float64] | None:
@@ -197,6 +183,4 @@ def laid_out(config: RunConfig, visits: NDArray[Any]) -> NDArray[np.float64] | N
         picture: NDArray[np.float64] = np.full(free.shape, np.nan)
         picture[free] = visits
         return picture
-    if config.env_id not in LAYOUTS:
-        return None
-    return LAYOUTS[config.env_id](visits.astype(np.float64))
+    return LAYOUTS[config.env_id](visits.astype(np.float64)) if config.env_id in LAYOUTS else None

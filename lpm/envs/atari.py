@@ -23,8 +23,8 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from lpm.envs.noise_sources import Images, ImageSource, cifar10_images
-from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv, State
+from lpm.envs.noise_sources import Images, ImageSource, images_or_cifar10
+from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv, State, expect
 from lpm.utils.suggest import suggest
 from lpm.utils.versions import pip_install
 
@@ -96,7 +96,7 @@ def area_matrix(source: int, target: int) -> NDArray[np.float32]:
 
 def noise_screen(images: Images | None, fit: str, size: int = SIZE) -> ImageSource:
     """CIFAR-10 (or the given images) as gray frames, laid on the console's 210x160 screen first if tiled."""
-    chosen, name = cifar10_images() if images is None else (images, "images given")
+    chosen, name = images_or_cifar10(images)
     return ImageSource(chosen, (size, size), fit, tiled_size=_SCREEN, name=name)
 
 
@@ -106,6 +106,7 @@ class AtariVector(BatchedEnv):
     `info["cell"]` is where Montezuma is (see `cell_of`), and -1 in other games.
     """
 
+    _saved = ("stacks", "cells", "lives", "held", "noise")
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 15}  # type: ignore[misc]
 
     def __init__(
@@ -128,7 +129,15 @@ class AtariVector(BatchedEnv):
 
         `num_threads`: 0 for one a core. `repeat_action_probability`: that a frame repeats the last frame's action.
         """
-        _check_settings(noise, num_envs, idle_actions, max_episode_frames, noop_max, size)
+        expect(noise in (False, True), "noise must be False or True", noise)
+        expect(num_envs >= 1, "num_envs must be at least 1", num_envs)
+        expect(1 <= size <= min(_SCREEN), f"size must be from 1 to {min(_SCREEN)}, the console's own width", size)
+        expect(
+            idle_actions >= noise, f"idle_actions (noise={noise}) must be at least {1 if noise else 0}", idle_actions
+        )
+        frames = max_episode_frames
+        expect(frames is None or frames >= 1, "max_episode_frames must be at least 1", frames)
+        expect(noop_max >= 0, "noop_max must be at least 0", noop_max)
         self._ale = import_ale()
         self._ale.ALEInterface.setLoggerMode(self._ale.LoggerMode.Error)
         self.game, path = rom_name(game), rom_path(game)
@@ -238,10 +247,6 @@ class AtariVector(BatchedEnv):
         info = {"cell": self._cells.copy(), "noise": self._noise.copy(), "lives": self._lives.copy()}
         return {**info, "room": rooms_of(self._cells)} if self.num_cells else info
 
-    def _state(self) -> dict[str, Array]:
-        arrays = {"stacks": self._stacks, "cells": self._cells, "lives": self._lives, "held": self._held}
-        return {**arrays, "noise": self._noise}
-
     def _limits(self) -> dict[str, tuple[Any, Any]]:
         return {"held": (0, 17), "cells": (-1, NUM_CELLS - 1)}
 
@@ -270,25 +275,6 @@ class AtariVector(BatchedEnv):
     def close_extras(self, **kwargs: Any) -> None:
         if self._pool is not None:
             self._pool.shutdown()
-
-
-def _check_settings(
-    noise: Any, num_envs: int, idle_actions: int, max_frames: int | None, noop_max: int, size: int
-) -> None:
-    """Refuse settings that cannot be meant."""
-    if noise not in (False, True):
-        raise ValueError(f"noise must be False or True, got {noise!r}")
-    if size > min(_SCREEN):
-        raise ValueError(f"size must be at most {min(_SCREEN)}, the console's own width, got {size}")
-    for name, value, least in (
-        ("size", size, 1),
-        ("num_envs", num_envs, 1),
-        (f"idle_actions (noise={noise})", idle_actions, 1 if noise else 0),
-        ("max_episode_frames", 1 if max_frames is None else max_frames, 1),
-        ("noop_max", noop_max, 0),
-    ):
-        if value < least:
-            raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
 class Atari(SingleEnv):

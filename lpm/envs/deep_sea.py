@@ -14,7 +14,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode
 
 from lpm.envs.drawing import blank, rectangle
-from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv
+from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv, expect
 
 MOVE_COST = 0.01
 """Of moving right in every row, together."""
@@ -22,6 +22,8 @@ MOVE_COST = 0.01
 
 class DeepSeaVector(BatchedEnv):
     """A batch of seas; `gymnasium.make_vec("lpm/DeepSea-v0", ...)` gives this."""
+
+    _saved = ("row", "column")
 
     def __init__(
         self,
@@ -32,9 +34,8 @@ class DeepSeaVector(BatchedEnv):
         render_mode: str | None = None,
     ) -> None:
         """`size` is N; `mapping_seed` draws the action that moves right in each cell, 42 in bsuite's experiments."""
-        for name, value, least, most in (("size", size, 2, 1000), ("mapping_seed", mapping_seed, 0, 2**32 - 1)):
-            if not least <= value <= most:
-                raise ValueError(f"{name} must be from {least} to {most}, got {value}")
+        expect(2 <= size <= 1000, "size must be from 2 to 1000", size)
+        expect(0 <= mapping_seed < 2**32, f"mapping_seed must be from 0 to {2**32 - 1}", mapping_seed)
         super().__init__(num_envs, Box(0, 1, (size * size,), np.uint8), Discrete(2), autoreset_mode, render_mode)
         self.size = size
         # the generator that bsuite draws from
@@ -67,9 +68,6 @@ class DeepSeaVector(BatchedEnv):
 
     def _info(self) -> dict[str, Array]:
         return {"cell": self._cell(), "noise": np.zeros(self.num_envs, dtype=np.bool_)}
-
-    def _state(self) -> dict[str, Array]:
-        return {"row": self._row, "column": self._column}
 
     def _limits(self) -> dict[str, tuple[Any, Any]]:
         return {"row": (0, self.size), "column": (0, self.size - 1)}

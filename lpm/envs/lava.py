@@ -17,7 +17,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from lpm.envs.drawing import blank, rectangle, triangle
-from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv
+from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv, expect
 
 VIEW = 7
 UNSEEN, EMPTY, WALL, GOAL, LAVA = 0, 1, 2, 8, 9
@@ -105,6 +105,8 @@ def generate_layout(rng: np.random.Generator, size: int, num_crossings: int) -> 
 class LavaCrossingVector(BatchedEnv):
     """A batch of LavaCrossing grids; `gymnasium.make_vec("lpm/LavaCrossing-v0", ...)` gives this."""
 
+    _saved = ("grid", "position", "direction", "steps", "success")
+
     def __init__(
         self,
         num_envs: int = 1,
@@ -120,15 +122,12 @@ class LavaCrossingVector(BatchedEnv):
         `observation`: "codes" is minigrid's 7 x 7 x 3 array; "onehot" a vector, five numbers of 0 or 1 for each place
         of the view (unseen, empty, wall, goal, lava), which small networks learn from much faster.
         """
-        if size < 5 or size % 2 == 0:
-            raise ValueError(f"size must be an odd number of at least 5, got {size}")
+        expect(size >= 5 and size % 2 == 1, "size must be an odd number of at least 5", size)
         most = 2 * len(range(2, size - 2, 2))
-        if not 0 <= num_crossings <= most:
-            raise ValueError(f"num_crossings must lie in [0, {most}] for size {size}, got {num_crossings}")
-        if max_episode_steps is not None and max_episode_steps < 1:
-            raise ValueError(f"max_episode_steps must be at least 1, got {max_episode_steps}")
-        if observation not in get_args(View):
-            raise ValueError(f'observation must be "codes" or "onehot", got {observation!r}')
+        expect(0 <= num_crossings <= most, f"num_crossings must lie in [0, {most}] for size {size}", num_crossings)
+        limit = 4 * size**2 if max_episode_steps is None else max_episode_steps
+        expect(limit >= 1, "max_episode_steps must be at least 1", limit)
+        expect(observation in get_args(View), 'observation must be "codes" or "onehot"', observation)
         self._onehot = observation == "onehot"
         super().__init__(
             num_envs,
@@ -139,7 +138,7 @@ class LavaCrossingVector(BatchedEnv):
         )
         self.size, self.num_crossings = size, num_crossings
         self.num_cells = (size - 2) ** 2
-        self._limit = max_episode_steps or 4 * size**2
+        self._limit = limit
         self._table = view_table(size)
         self._grid = np.zeros((num_envs, size * size + 3), dtype=np.uint8)
         self._grid[:, -3:] = WALL, EMPTY, UNSEEN
@@ -189,22 +188,8 @@ class LavaCrossingVector(BatchedEnv):
             "success": self._success.copy(),
         }
 
-    def _state(self) -> dict[str, Array]:
-        return {
-            "grid": self._grid,
-            "position": self._position,
-            "direction": self._direction,
-            "steps": self._steps,
-            "success": self._success,
-        }
-
     def _limits(self) -> dict[str, tuple[Any, Any]]:
-        return {
-            "grid": (UNSEEN, LAVA),
-            "position": (1, self.size - 2),
-            "direction": (0, 3),
-            "steps": (0, 2**62),
-        }
+        return {"grid": (UNSEEN, LAVA), "position": (1, self.size - 2), "direction": (0, 3), "steps": (0, 2**62)}
 
     def _render_row(self, row: int) -> Array:
         tile = 20

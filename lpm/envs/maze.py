@@ -34,8 +34,9 @@ from lpm.envs.maze_geometry import (
     wall_segments,
 )
 from lpm.envs.maze_render import MazeRenderer
+from lpm.envs.noise_sources import images_or_cifar10
 from lpm.envs.numba_helpers import compiled
-from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv
+from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv, expect
 
 Noise = Literal["none", "state", "action"]
 
@@ -92,6 +93,7 @@ class NMazeVector(BatchedEnv):
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 30}  # type: ignore[misc]
+    _saved = ("pose", "executed", "steps", "key", "image")
     num_cells = GRID[0] * GRID[1]
     maze_cells: ClassVar[int] = MAZE_CELLS
     """Cells of the whole maze, the paper's denominator."""
@@ -120,24 +122,19 @@ class NMazeVector(BatchedEnv):
         the last executed action is executed again instead of the chosen one. `max_steps`: truncate an episode after so
         many steps (default: never, as in the paper). `threads`: for drawing (default: numba's number).
         """
-        if noise not in ("none", "state", "action"):
-            raise ValueError(f'noise must be "none", "state" or "action", got {noise!r}')
-        if not 0.0 <= sticky <= 1.0:
-            raise ValueError(f"sticky must be a probability in [0, 1], got {sticky}")
-        if max_steps is not None and max_steps < 1:
-            raise ValueError(f"max_steps must be at least 1 or None, got {max_steps}")
-        if not 0 <= noise_wall < len(WALLS):
-            raise ValueError(f"noise_wall must be the index of one of {len(WALLS)} walls, got {noise_wall}")
-        if width < 8 or height < 8:
-            raise ValueError(f"width and height must be at least 8 pixels, got {width} x {height}")
-        if images is not None and noise != "action":
-            raise ValueError(f'images are shown only with noise="action", got noise={noise!r}')
+        expect(noise in ("none", "state", "action"), 'noise must be "none", "state" or "action"', noise)
+        expect(0.0 <= sticky <= 1.0, "sticky must be a probability in [0, 1]", sticky)
+        expect(max_steps is None or max_steps >= 1, "max_steps must be at least 1 or None", max_steps)
+        expect(0 <= noise_wall < len(WALLS), f"noise_wall must be the index of one of {len(WALLS)} walls", noise_wall)
+        expect(min(width, height) >= 8, "width and height must be at least 8 pixels", (width, height))
+        expect(images is None or noise == "action", 'images are shown only with noise="action"', noise)
         space = Box(0, 255, (height, width, 3), np.uint8)
         super().__init__(num_envs, space, Discrete(len(Action)), autoreset_mode, render_mode)
         self.images_source = "none"
         self._images = np.zeros((0, 1, 1, 3), dtype=np.uint8)
         if noise == "action":
-            self._images, self.images_source = _load_images(images)
+            chosen, self.images_source = images_or_cifar10(images)
+            self._images = np.ascontiguousarray(chosen)
         self._noise, self._sticky, self._max_steps = noise, sticky, max_steps
         self._noise_wall = noise_wall
         self._renderer = MazeRenderer(threads)
@@ -213,15 +210,6 @@ class NMazeVector(BatchedEnv):
             "executed": self._executed.copy(),
         }
 
-    def _state(self) -> dict[str, Array]:
-        return {
-            "pose": self._pose,
-            "executed": self._executed,
-            "steps": self._steps,
-            "key": self._key,
-            "image": self._image,
-        }
-
     def _limits(self) -> dict[str, tuple[Any, Any]]:
         return {
             "pose": ((0.0, 0.0, -1e9), (GRID[0] * CELL, GRID[1] * CELL, 1e9)),
@@ -245,40 +233,18 @@ class NMaze(SingleEnv):
     vector = NMazeVector
 
 
-def _load_images(images: ArrayLike | None) -> tuple[NDArray[np.uint8], str]:
-    if images is None:
-        from lpm.data import cifar10
-
-        loaded = cifar10("train")
-        return np.ascontiguousarray(loaded.images), loaded.source
-    given = np.asarray(images)
-    if given.dtype != np.uint8 or given.ndim != 4 or given.shape[-1] != 3 or 0 in given.shape:
-        raise ValueError(
-            f"images must be a non-empty uint8 array of shape (n, height, width, 3), "
-            f"got {given.dtype} of shape {given.shape}"
-        )
-    return np.ascontiguousarray(given), "given"
-
-
 def draw_map(pose: NDArray[np.float64], height: int, noise_wall: int = NOISE_WALL) -> NDArray[np.uint8]:
     """The maze from above, the agent in it and, in green, the noise wall; x to the right, z downwards."""
     scale = height / 12
     picture = blank(height, round(18 * scale), (40, 40, 40))
     for room in ROOMS:
-        rectangle(
-            picture, room.min_x * scale, room.min_z * scale, room.max_x * scale, room.max_z * scale, (230, 230, 230)
-        )
+        left, top, right, bottom = scale * np.array([room.min_x, room.min_z, room.max_x, room.max_z])
+        rectangle(picture, left, top, right, bottom, (230, 230, 230))
     wall = WALLS[noise_wall]
-    low_x, high_x, low_z, high_z = *sorted((wall.x0, wall.x1)), *sorted((wall.z0, wall.z1))
+    (low_x, high_x), (low_z, high_z) = sorted((wall.x0, wall.x1)), sorted((wall.z0, wall.z1))
     thick_x, thick_z = (0.2, 0.0) if low_x == high_x else (0.0, 0.2)
-    rectangle(
-        picture,
-        (low_x - thick_x) * scale,
-        (low_z - thick_z) * scale,
-        high_x * scale + 1,
-        high_z * scale + 1,
-        (60, 160, 40),
-    )
+    left, top = (low_x - thick_x) * scale, (low_z - thick_z) * scale
+    rectangle(picture, left, top, high_x * scale + 1, high_z * scale + 1, (60, 160, 40))
     x, z, heading = pose
     disc(picture, x * scale, z * scale, max(0.4 * scale, 1.5), (210, 40, 40))
     tip_x, tip_z = x + 1.2 * np.cos(heading), z - 1.2 * np.sin(heading)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from operator import itemgetter
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import gymnasium as gym
 import numpy as np
@@ -21,7 +21,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode
 
 from lpm.envs.rng import check_generators, generators_from_array, generators_to_array
-from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, State
+from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, State, expect
 
 View = Literal["onehot", "flat", "image"]
 """onehot: a vector of 0 and 1, for each place of the view 11 objects, 6 colours and 3 states, then 4 directions; flat:
@@ -54,7 +54,8 @@ class MiniGridObservation(gym.ObservationWrapper[Array, Any, Any]):
         space = env.observation_space
         if not isinstance(space, gym.spaces.Dict) or not {"image", "direction"} <= set(space):
             raise ValueError(f"MiniGridObservation: expected a Dict with image and direction, got {space}")
-        self._kind = _checked("observation", observation, View)
+        expect(observation in get_args(View), f"observation: expected one of {', '.join(get_args(View))}", observation)
+        self._kind = observation
         self.observation_space = _space(self._kind, space["image"].shape or ())
 
     def observation(self, observation: Any) -> Array:
@@ -67,7 +68,7 @@ class MiniGridObservation(gym.ObservationWrapper[Array, Any, Any]):
 class MiniGridVector(BatchedEnv):
     """Any MiniGrid or BabyAI environment as one batch: the same episodes as minigrid's own for the same seeds."""
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}  # type: ignore[misc]
+    _saved = ("start", "actions", "count", "watching", "noisy", "screen", "added")
 
     def __init__(
         self,
@@ -82,10 +83,10 @@ class MiniGridVector(BatchedEnv):
         **settings: Any,
     ) -> None:
         """`settings` are those of the environment, such as `agent_view_size` or `max_steps`."""
-        self._kind = _checked("observation", observation, View)
-        self.noise = _checked("noise", noise, Noise)
-        if not noise_std >= 0 or noise_std == np.inf:
-            raise ValueError(f"noise_std: expected a finite number of at least 0, got {noise_std}")
+        expect(observation in get_args(View), f"observation: expected one of {', '.join(get_args(View))}", observation)
+        expect(noise in get_args(Noise), f"noise: expected one of {', '.join(get_args(Noise))}", noise)
+        expect(0 <= noise_std < np.inf, "noise_std: expected a finite number of at least 0", noise_std)
+        self._kind, self.noise = observation, noise
         spec = gym.spec(env_id)
         create = grid_class(spec)
         if create is None:
@@ -228,17 +229,6 @@ class MiniGridVector(BatchedEnv):
     def _info(self) -> dict[str, Array]:
         return {"cell": np.full(self.num_envs, -1), "noise": self._noisy.copy()}
 
-    def _state(self) -> dict[str, Array]:
-        return {
-            "start": self._start,
-            "actions": self._actions,
-            "count": self._count,
-            "watching": self._watching,
-            "noisy": self._noisy,
-            "screen": self._screen,
-            "added": self._added,
-        }
-
     def _limits(self) -> dict[str, tuple[Any, Any]]:
         return {
             "actions": (0, int(self.single_action_space.n) - 1),  # type: ignore[attr-defined]
@@ -285,12 +275,6 @@ def grid_class(spec: gym.envs.registration.EnvSpec) -> Any:
     own = ("gen_obs", "gen_obs_grid", "get_view_exts")
     plain = all(getattr(creator, name) is getattr(package.MiniGridEnv, name) for name in own)
     return creator if plain and not spec.additional_wrappers else None
-
-
-def _checked(name: str, value: Any, kind: Any) -> Any:
-    if value not in get_args(kind):
-        raise ValueError(f"{name}: expected one of {', '.join(get_args(kind))}, got {value!r}")
-    return value
 
 
 def _space(kind: View, shape: tuple[int, ...]) -> Box:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from lpm.envs.drawing import blank, disc, line, rectangle
 from lpm.envs.numba_helpers import compiled
 from lpm.envs.rng import GOLDEN, TO_UNIT, mix64
-from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv
+from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv, expect
 
 LOW = np.array([-1.2, -0.07], dtype=np.float32)
 HIGH = np.array([0.6, 0.07], dtype=np.float32)
@@ -144,15 +144,11 @@ class MountainCarVector(BatchedEnv):
         render_mode: str | None = None,
     ) -> None:
         """`points`: three places on the track with a reward (default: drawn from the seed)."""
-        if noise not in (False, True, "idle"):
-            raise ValueError(f'noise must be False, True or "idle", got {noise!r}')
+        expect(noise in (False, True, "idle"), 'noise must be False, True or "idle"', noise)
         noise = noise if noise == "idle" else bool(noise)
-        if max_episode_steps < 1:
-            raise ValueError(f"max_episode_steps must be at least 1, got {max_episode_steps}")
-        if points is not None and (
-            len(points) != NUM_POINTS or not all(LOW[0] <= point <= HIGH[0] for point in points)
-        ):
-            raise ValueError(f"points must be {NUM_POINTS} places in [-1.2, 0.6], got {points!r}")
+        expect(max_episode_steps >= 1, "max_episode_steps must be at least 1", max_episode_steps)
+        on_track = points is None or (len(points) == NUM_POINTS and all(LOW[0] <= p <= HIGH[0] for p in points))
+        expect(on_track, f"points must be {NUM_POINTS} places in [-1.2, 0.6]", points)
         low, high = (np.minimum(LOW, -1), np.maximum(HIGH, 1)) if noise is True else (LOW, HIGH)
         actions = 1 if noise is False else 2
         super().__init__(num_envs, Box(low, high), Box(-1.0, 1.0, (actions,), np.float32), autoreset_mode, render_mode)
@@ -188,8 +184,7 @@ class MountainCarVector(BatchedEnv):
 
     def _step_rows(self, actions: Array, active: Mask | None) -> Outcome:
         acting = self._everyone if active is None else active
-        settings = (self._points, self._mode, self._goal, self._limit)
-        outcome: Outcome = advance(self._cars, acting, actions, *settings)
+        outcome: Outcome = advance(self._cars, acting, actions, self._points, self._mode, self._goal, self._limit)
         return outcome
 
     def _views(self, rows: Array | slice) -> Array:

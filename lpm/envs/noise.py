@@ -40,7 +40,7 @@ Rows = NDArray[np.int64]
 Condition = Callable[[Array, dict[str, Any]], Mask]
 """Given true observations and their info, one entry each, which of them have the TV on."""
 
-_YES = np.ones(1, dtype=np.bool_)
+_NO = np.zeros(1, dtype=np.bool_)
 _ROW = np.zeros(1, dtype=np.int64)
 
 
@@ -115,6 +115,14 @@ class Noise:
         """Start a row's noise again."""
         self.rng.seed(row, seed ^ self._salt)
 
+    def received(self, actions: Array, pending: Mask, ids: Rows) -> tuple[Array, Mask]:
+        """What the environment receives of a batch of actions, and in which rows an idle one switches the TV on."""
+        if self.idle is None:
+            return actions, np.zeros_like(pending)
+        actions, idle = self.idle.split(np.asarray(actions))
+        idle = idle & ~pending
+        return actions, self.responding(idle, ids) if self.config.trigger == "action" else idle
+
     def responding(self, on: Mask, ids: Rows) -> Mask:
         """Those of the TVs that are on that show noise this time."""
         if self.config.probability == 1.0 or not on.any():
@@ -123,8 +131,19 @@ class Noise:
         responding[on] = self.rng.uniform(ids[on], 1)[:, 0] < self.config.probability
         return responding
 
-    def noisy(self, batch: Array, info: dict[str, Any], idle: Mask, ids: Rows) -> Mask:
-        """Which observations of a batch show noise; `ids` are the rows they belong to, `idle` have responded."""
+    def shown(self, batch: Array, info: dict[str, Any], idle: Mask, ids: Rows) -> tuple[Array, Mask]:
+        """A batch as the agent sees it, copied if any of it shows fresh noise, and which of it does.
+
+        `ids` are the rows that the observations belong to; `idle` have responded.
+        """
+        noisy = self._noisy(batch, info, idle, ids)
+        where = np.flatnonzero(noisy)
+        if len(where):
+            batch = batch.copy()
+            self.screen.paint(batch, where, self.rng, ids[where])
+        return batch, noisy
+
+    def _noisy(self, batch: Array, info: dict[str, Any], idle: Mask, ids: Rows) -> Mask:
         if self.config.trigger == "action":
             return idle
         if self.config.trigger == "never":
@@ -136,12 +155,6 @@ class Noise:
         if "cell" not in info:
             raise ValueError('cells in a noise config need an environment that gives info["cell"], got none')
         return self.responding(np.isin(info["cell"], self._cells), ids)
-
-    def show(self, batch: Array, noisy: Mask, ids: Rows) -> None:
-        """Paint fresh noise into the noisy observations of a batch, in place."""
-        where = np.flatnonzero(noisy)
-        if len(where):
-            self.screen.paint(batch, where, self.rng, ids[where])
 
 
 class NoisyEnv(gym.Wrapper[Array, Any, Array, Any]):
@@ -168,18 +181,17 @@ class NoisyEnv(gym.Wrapper[Array, Any, Array, Any]):
         observation, info = self.env.reset(seed=seed, options=options)
         if seed is not None or self._true is None:
             self._noise.seed(0, self.unwrapped.np_random_seed or 0)
-        return self._show(observation, info, idle=~_YES)
+        return self._show(observation, info, _NO)
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Advance by one step; an idle action advances by noop, or not at all if the config says frozen."""
         if self._true is None:
             raise gym.error.ResetNeeded("call reset() before step()")
-        idle = ~_YES
+        idle = _NO
         if self._noise.idle is not None:
             if not self.action_space.contains(action):
                 raise invalid_action(action, self.action_space)
-            inner, idle = self._noise.idle.split(np.asarray(action)[None])
-            idle = self._noise.responding(idle, _ROW) if self.config.trigger == "action" else idle
+            inner, idle = self._noise.received(np.asarray(action)[None], _NO, _ROW)
             action = inner[0]
         if idle[0] and self.config.frozen:
             observation, info = self._show(*self._true, idle)
@@ -192,11 +204,8 @@ class NoisyEnv(gym.Wrapper[Array, Any, Array, Any]):
         """Keep the true observation and return the one the agent sees."""
         self._true = observation, info
         rows = {key: np.asarray([value]) for key, value in info.items() if not isinstance(value, dict)}
-        noisy = self._noise.noisy(observation[None], rows, idle, _ROW)
-        if noisy[0]:
-            observation = observation.copy()
-            self._noise.show(observation[None], noisy, _ROW)
-        return observation, {**info, "noise": bool(info.get("noise", False)) or bool(noisy[0])}
+        seen, noisy = self._noise.shown(observation[None], rows, idle, _ROW)
+        return seen[0], {**info, "noise": bool(info.get("noise", False)) or bool(noisy[0])}
 
 
 class NoisyVectorEnv(VectorWrapper):
@@ -248,14 +257,9 @@ class NoisyVectorEnv(VectorWrapper):
         """Advance by one step; idle rows advance by noop."""
         if self._seen is None:
             raise gym.error.ResetNeeded("call reset() before step()")
-        idle = np.zeros(self.num_envs, dtype=np.bool_)
-        if self._noise.idle is not None:
-            actions = np.asarray(actions)
-            if not self.action_space.contains(actions):
-                raise invalid_action(actions, self.action_space)
-            actions, idle = self._noise.idle.split(actions)
-            idle = idle & ~self._pending
-            idle = self._noise.responding(idle, self._ids) if self.config.trigger == "action" else idle
+        if self._noise.idle is not None and not self.action_space.contains(np.asarray(actions)):
+            raise invalid_action(actions, self.action_space)
+        actions, idle = self._noise.received(actions, self._pending, self._ids)
         observation, reward, terminated, truncated, info = self.env.step(actions)
         done = terminated | truncated
         if self._mode is AutoresetMode.SAME_STEP and done.any():
@@ -267,20 +271,14 @@ class NoisyVectorEnv(VectorWrapper):
 
     def _show(self, observation: Array, info: dict[str, Any], idle: Mask) -> tuple[Array, dict[str, Any]]:
         """The observations the agent sees."""
-        noisy = self._noise.noisy(observation, info, idle, self._ids)
-        if noisy.any():
-            observation = observation.copy()
-            self._noise.show(observation, noisy, self._ids)
-        self._seen = observation
-        return observation, {**info, "noise": noisy | info.get("noise", False)}
+        self._seen, noisy = self._noise.shown(observation, info, idle, self._ids)
+        return self._seen, {**info, "noise": noisy | info.get("noise", False)}
 
     def _show_restarted(self, observation: Array, info: dict[str, Any], rows: Mask) -> tuple[Array, dict[str, Any]]:
         """The observations after a reset of some rows; the others keep what they showed and draw nothing."""
         ids = np.flatnonzero(rows)
-        restarted = observation[ids]
-        shown = {key: value[ids] for key, value in info.items() if isinstance(value, np.ndarray)}
-        noisy = self._noise.noisy(restarted, shown, np.zeros(len(ids), dtype=np.bool_), ids)
-        self._noise.show(restarted, noisy, ids)
+        own = {key: value[ids] for key, value in info.items() if isinstance(value, np.ndarray)}
+        restarted, noisy = self._noise.shown(observation[ids], own, np.zeros(len(ids), dtype=np.bool_), ids)
         self._seen = np.array(self._seen)
         self._seen[ids] = restarted
         noise = np.array(info.get("noise", np.zeros(self.num_envs, dtype=np.bool_)))
@@ -292,14 +290,13 @@ class NoisyVectorEnv(VectorWrapper):
         ids = np.flatnonzero(done)
         finals = np.stack([info["final_obs"][row] for row in ids])
         final_info = dict(info.get("final_info", {}))
-        shown = {key: value[ids] for key, value in final_info.items() if isinstance(value, np.ndarray)}
-        noisy = self._noise.noisy(finals, shown, idle[ids], ids)
-        self._noise.show(finals, noisy, ids)
+        own = {key: value[ids] for key, value in final_info.items() if isinstance(value, np.ndarray)}
+        finals, noisy = self._noise.shown(finals, own, idle[ids], ids)
         final_obs = info["final_obs"].copy()
         for row, final in zip(ids, finals, strict=True):
             final_obs[row] = final
         noise = np.zeros(self.num_envs, dtype=np.bool_)
-        noise[ids] = noisy | shown.get("noise", False)
+        noise[ids] = noisy | own.get("noise", False)
         final_info.update({"noise": noise, "_noise": done})
         return {**info, "final_obs": final_obs, "final_info": final_info, "_final_info": done}
 
@@ -322,16 +319,12 @@ class NoisyVectorEnv(VectorWrapper):
 
     def set_state(self, state: State) -> None:
         """Put back what `get_state` gave."""
-        self._check_state(state)
+        shapes: dict[str, Any] = {"seen": self.observation_space.shape, "pending": self._pending.shape}
+        for name, shape in {**shapes, "noise_rng": self._noise.rng.state.shape}.items():
+            if name not in state or np.shape(state[name]) != shape:
+                raise ValueError(f"state[{name!r}]: expected shape {shape}, got {np.shape(state.get(name, ()))}")
         inner = {key.removeprefix("env."): value for key, value in state.items() if key.startswith("env.")}
         self.env.set_state(inner)  # type: ignore[attr-defined]
         self._seen = np.array(state["seen"], dtype=self.single_observation_space.dtype)
         self._noise.rng.state[...] = state["noise_rng"]
         self._pending[...] = state["pending"]
-
-    def _check_state(self, state: State) -> None:
-        """Refuse arrays of other shapes before anything is changed."""
-        shapes: dict[str, Any] = {"seen": self.observation_space.shape, "pending": self._pending.shape}
-        for name, shape in {**shapes, "noise_rng": self._noise.rng.state.shape}.items():
-            if name not in state or np.shape(state[name]) != shape:
-                raise ValueError(f"state[{name!r}]: expected shape {shape}, got {np.shape(state.get(name, ()))}")

@@ -1,30 +1,29 @@
 """What a noisy TV shows and where: the settings, the sources of noise, and the screen they are painted on.
 
-A new source is a class with `draw`, a function that builds it for a screen, and an entry in `SOURCES`.
+A new source is a class with `draw`, a name in `NoiseConfig.source` and a case in `Screen._source`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 from operator import index
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args, get_type_hints
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from lpm.envs.rng import RowRandom
+from lpm.envs.vector import expect
 from lpm.storage.files import open_regular
 from lpm.utils.versions import pip_install
 
 Array = NDArray[Any]
 Images = NDArray[np.uint8]
 GRAY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
-_TRIGGERS, _BLENDS, _FITS = ("action", "state", "always", "never"), ("replace", "add"), ("stretch", "tile")
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 _FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "GIF", "TIFF")
 """Of what is read, whatever a file is called: Pillow hands others, such as EPS, to programs."""
@@ -73,25 +72,21 @@ class NoiseConfig:
             object.__setattr__(self, name, tuple(index(value) for value in getattr(self, name)))
         region = tuple((index(start), index(stop)) for start, stop in self.region)
         object.__setattr__(self, "region", region)
-        for name, allowed in (("trigger", _TRIGGERS), ("source", SOURCES), ("blend", _BLENDS), ("fit", _FITS)):
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}")
-        if not 0.0 <= self.probability <= 1.0:
-            raise ValueError(f"probability must lie in [0, 1], got {self.probability}")
-        if index(self.added_actions) < 0:
-            raise ValueError(f"added_actions must be at least 0, got {self.added_actions}")
-        if not 0.0 <= self.std < inf:
-            raise ValueError(f"std must be at least 0 and finite, got {self.std}")
-        if self.low is not None and self.high is not None and not self.low <= self.high:
-            raise ValueError(f"low must not lie above high, got low={self.low}, high={self.high}")
-        if self.trigger == "action" and not self.actions and not self.added_actions:
-            raise ValueError('trigger="action" needs `actions` or `added_actions`, got neither')
-        if self.source == "folder" and not self.folder:
-            raise ValueError('source="folder" needs `folder`, got an empty one')
-        if self.source == "folder" and self.fit == "tile":
-            raise ValueError('fit="tile" is for CIFAR-10, got source="folder", whose images are stretched to one size')
-        if self.source in ("cifar10", "folder") and self.blend == "add":
-            raise ValueError(f'blend="add" is for uniform and Gaussian noise, got source={self.source!r}')
+        for name, hint in get_type_hints(NoiseConfig).items():
+            if name in ("trigger", "source", "blend", "fit"):
+                value, allowed = getattr(self, name), get_args(hint)
+                expect(value in allowed, f"{name} must be one of {', '.join(allowed)}", value)
+        expect(0.0 <= self.probability <= 1.0, "probability must lie in [0, 1]", self.probability)
+        expect(index(self.added_actions) >= 0, "added_actions must be at least 0", self.added_actions)
+        expect(0.0 <= self.std < inf, "std must be at least 0 and finite", self.std)
+        ends = self.low, self.high
+        expect(None in ends or self.low <= self.high, "low must not lie above high", ends)  # type: ignore[operator]
+        idle = self.trigger != "action" or self.has_idle_actions
+        expect(idle, 'trigger="action" needs `actions` or `added_actions`', (self.actions, self.added_actions))
+        pictures = self.source in ("cifar10", "folder")
+        expect(self.source != "folder" or self.folder != "", 'source="folder" needs `folder`', self.folder)
+        expect(self.source != "folder" or self.fit != "tile", 'fit="tile" is for CIFAR-10', self.source)
+        expect(not pictures or self.blend != "add", 'blend="add" is for uniform and Gaussian noise', self.source)
 
     @property
     def has_idle_actions(self) -> bool:
@@ -157,15 +152,9 @@ class ImageSource:
         name: str = "images given",
     ) -> None:
         """`tiled_size`: (height, width) of the screen that is tiled before it is resized; default: the shape's."""
-        if images.ndim != 4 or images.shape[-1] != 3 or images.dtype != np.uint8 or len(images) == 0:
-            raise ValueError(
-                f"expected images as uint8 of shape (n, height, width, 3), got {images.dtype} of shape {images.shape}"
-            )
-        if fit not in ("stretch", "tile"):
-            raise ValueError(f'fit must be "stretch" or "tile", got {fit!r}')
-        self.name = name
-        self.images = images
-        self.shape = shape
+        expect(fit in ("stretch", "tile"), 'fit must be "stretch" or "tile"', fit)
+        self.name, self.shape = name, shape
+        self.images, _ = images_or_cifar10(images)
         self.layout, height, width = screen_layout(shape)
         self.coloured = self.layout == "first" or (self.layout == "last" and shape[-1] == 3)
         tile_height, tile_width = tiled_size or (height, width)
@@ -221,12 +210,18 @@ def tile_matrix(source: int, target: int) -> NDArray[np.float32]:
     return matrix
 
 
-def cifar10_images() -> tuple[Images, str]:
-    """The CIFAR-10 training images (or what stands in for them) and where they come from."""
-    from lpm.data import cifar10
+def images_or_cifar10(images: ArrayLike | None = None) -> tuple[Images, str]:
+    """The images given, or else CIFAR-10's training images (or what stands in for them); and where they come from."""
+    if images is None:
+        from lpm.data import cifar10
 
-    image_set = cifar10("train")
-    return image_set.images, str(image_set.source)
+        image_set = cifar10("train")
+        return image_set.images, image_set.source
+    given = np.asarray(images)
+    if given.dtype != np.uint8 or given.ndim != 4 or given.shape[-1] != 3 or 0 in given.shape:
+        wanted = "a non-empty uint8 array of shape (n, height, width, 3)"
+        raise ValueError(f"images: expected {wanted}, got {given.dtype} of shape {given.shape}")
+    return given, "images given"
 
 
 def folder_images(folder: str, size: tuple[int, int]) -> Images:
@@ -269,7 +264,7 @@ class Screen:
         self.shape = low.shape
         self.bounds = float(low.min()), float(high.max())
         self.dtype = np.dtype(space.dtype)
-        self.source = source or (SOURCES[config.source](self) if config.trigger != "never" else _nothing(self))
+        self.source = source or self._source()
         self.observation_space = self._noisy_space(space)
 
     @property
@@ -277,17 +272,31 @@ class Screen:
         """Where the images come from; "none" if the TV shows numbers."""
         return self.source.name if isinstance(self.source, ImageSource) else "none"
 
+    def _source(self) -> Source:
+        """What the config names, for this screen."""
+        config, shape, added = self.config, self.shape, self.config.blend == "add"
+        if config.trigger == "never":
+            return Uniform(shape, self.dtype, 0, 0)
+        if config.source == "uniform":
+            return Uniform(shape, np.float64 if added else self.dtype, *self.uniform_bounds())
+        if config.source == "gaussian":
+            centred = added or not np.isfinite(self.bounds).all()
+            return Gaussian(shape, 0.0 if centred else sum(self.bounds) / 2, config.std)
+        if config.source == "cifar10":
+            images, name = images_or_cifar10()
+            return ImageSource(images, shape, config.fit, name=name)
+        _, height, width = screen_layout(shape)
+        return ImageSource(folder_images(config.folder, (height, width)), shape, name=config.folder)
+
     def uniform_bounds(self) -> tuple[float, float]:
         """Lowest and highest value of uniform noise: those of the config, else of the screen."""
         low = self.bounds[0] if self.config.low is None else self.config.low
         high = self.bounds[1] if self.config.high is None else self.config.high
-        if not (np.isfinite(low) and np.isfinite(high) and low <= high):
-            raise ValueError(f"uniform noise needs finite bounds low <= high, got low={low}, high={high}")
+        ordered = bool(np.isfinite(low) and np.isfinite(high) and low <= high)
+        expect(ordered, "uniform noise needs finite bounds low <= high", (low, high))
         within = self.bounds[0] <= low and high <= self.bounds[1]
-        if self.dtype.kind in "iu" and self.config.blend == "replace" and not within:
-            raise ValueError(
-                f"noise in {self.dtype} observations must lie in {self.bounds}, got low={low}, high={high}"
-            )
+        fits = within or self.dtype.kind not in "iu" or self.config.blend == "add"
+        expect(fits, f"noise in {self.dtype} observations must lie in {self.bounds}", (low, high))
         return low, high
 
     def _noisy_space(self, space: Box) -> Box:
@@ -316,37 +325,3 @@ class Screen:
         if self.dtype.kind in "iu" and noise.dtype != self.dtype:
             noise = np.clip(np.rint(noise), *self.bounds)
         batch[screen] = noise
-
-
-def _nothing(screen: Screen) -> Source:
-    return Uniform(screen.shape, screen.dtype, 0, 0)
-
-
-def _uniform(screen: Screen) -> Source:
-    return Uniform(
-        screen.shape, screen.dtype if screen.config.blend == "replace" else np.float64, *screen.uniform_bounds()
-    )
-
-
-def _gaussian(screen: Screen) -> Source:
-    centred = screen.config.blend == "add" or not np.isfinite(screen.bounds).all()
-    return Gaussian(screen.shape, 0.0 if centred else sum(screen.bounds) / 2, screen.config.std)
-
-
-def _cifar10(screen: Screen) -> Source:
-    images, name = cifar10_images()
-    return ImageSource(images, screen.shape, screen.config.fit, name=name)
-
-
-def _folder(screen: Screen) -> Source:
-    _, height, width = screen_layout(screen.shape)
-    folder = screen.config.folder
-    return ImageSource(folder_images(folder, (height, width)), screen.shape, name=folder)
-
-
-SOURCES: dict[str, Callable[[Screen], Source]] = {
-    "uniform": _uniform,
-    "gaussian": _gaussian,
-    "cifar10": _cifar10,
-    "folder": _folder,
-}

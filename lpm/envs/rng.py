@@ -36,8 +36,7 @@ class RowRandom:
 
     def seed(self, row: int, seed: int) -> None:
         """Start a row's stream again; the salt keeps it apart from other generators of the same seed."""
-        start = np.array([(seed ^ _SEED_SALT) & _LOW_64], dtype=np.uint64)
-        self.state[row] = mix64(start)[0]
+        self.state[row] = mix64(np.array([(seed ^ _SEED_SALT) & _LOW_64], dtype=np.uint64))[0]
 
     def bits(self, rows: NDArray[Any], count: int) -> NDArray[np.uint64]:
         """`count` 64-bit words for each of the rows (a mask or indices): shape (rows, count)."""

@@ -10,7 +10,7 @@ step showed noise; in the family "place", whose noise grows with the column, tha
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -18,26 +18,12 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from lpm.envs.drawing import blank, disc, rectangle
-from lpm.envs.noise_sources import GRAY, cifar10_images
+from lpm.envs.noise_sources import GRAY, images_or_cifar10
 from lpm.envs.rng import GOLDEN, TO_UNIT, mix64
-from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv
+from lpm.envs.vector import Array, BatchedEnv, Mask, Outcome, SingleEnv, expect
 
-Family = Literal[
-    "none",
-    "action",
-    "photographs",
-    "sequence",
-    "wall",
-    "video",
-    "half",
-    "small",
-    "place",
-    "room",
-    "sticky",
-    "dynamics",
-    "doors",
-    "stays",
-]
+Family = Literal["none", "action", "photographs", "sequence", "wall", "video", "half", "small", "place", "room",
+                 "sticky", "dynamics", "doors", "stays"]  # fmt: skip
 View = Literal["xy", "onehot"]
 FAMILIES: dict[Family, str] = {
     "none": "no noise",
@@ -84,6 +70,8 @@ def generate_layout(num_rooms: int, room_size: int, layout: int) -> NDArray[np.b
 class RoomsVector(BatchedEnv):
     """A batch of worlds of rooms; `gymnasium.make_vec("lpm/Rooms-v0", ...)` gives this."""
 
+    _saved: ClassVar[tuple[str, ...]] = ("place", "steps", "last", "clock", "shown", "seen")
+
     def __init__(
         self,
         num_envs: int = 1,
@@ -101,14 +89,12 @@ class RoomsVector(BatchedEnv):
 
         `goal`: entering the room opposite to the start gives 1 and ends the episode.
         """
-        if noise not in FAMILIES:
-            raise ValueError(f"noise must be one of {', '.join(FAMILIES)}, got {noise!r}")
-        if observation not in get_args(View):
-            raise ValueError(f'observation must be "xy" or "onehot", got {observation!r}')
-        least = {"num_rooms": (num_rooms, 1), "room_size": (room_size, 2), "layout": (layout, 0)}
-        for name, (value, minimum) in {**least, "max_episode_steps": (max_episode_steps, 1)}.items():
-            if value < minimum:
-                raise ValueError(f"{name} must be at least {minimum}, got {value}")
+        expect(noise in FAMILIES, f"noise must be one of {', '.join(FAMILIES)}", noise)
+        expect(observation in get_args(View), 'observation must be "xy" or "onehot"', observation)
+        expect(num_rooms >= 1, "num_rooms must be at least 1", num_rooms)
+        expect(room_size >= 2, "room_size must be at least 2", room_size)
+        expect(layout >= 0, "layout must be at least 0", layout)
+        expect(max_episode_steps >= 1, "max_episode_steps must be at least 1", max_episode_steps)
         self.free = generate_layout(num_rooms, room_size, layout)
         side = len(self.free)
         ys, xs = np.indices(self.free.shape)
@@ -183,9 +169,8 @@ class RoomsVector(BatchedEnv):
         self._steps[rows] += 1
         if self.noise == "video":
             jump, frame = self.noise_rng.uniform(rows, 2).T
-            self._clock[rows] = np.where(
-                jump < RESTART, (frame * FRAMES).astype(np.int64), (self._clock[rows] + 1) % FRAMES
-            )
+            elsewhere, following = (frame * FRAMES).astype(np.int64), (self._clock[rows] + 1) % FRAMES
+            self._clock[rows] = np.where(jump < RESTART, elsewhere, following)
         self._look(rows, ~passing if self.noise == "wall" else chosen == WATCH)
         truncated = np.zeros(self.num_envs, dtype=np.bool_)
         truncated[rows] = self._steps[rows] >= self._limit
@@ -229,39 +214,22 @@ class RoomsVector(BatchedEnv):
     def _info(self) -> dict[str, Array]:
         return {"cell": self._cells[self._place], "noise": self._shown.copy()}
 
-    def _state(self) -> dict[str, Array]:
-        return {
-            "place": self._place,
-            "steps": self._steps,
-            "last": self._last,
-            "clock": self._clock,
-            "shown": self._shown,
-            "seen": self._seen,
-        }
-
     def _limits(self) -> dict[str, tuple[Any, Any]]:
         space: Any = self.single_observation_space
         inside = self._side + 1, self._side**2 - self._side - 2
-        frames = SEQUENCE if self.noise == "sequence" else FRAMES
-        return {
-            "place": inside,
-            "steps": (0, 2**62),
-            "last": (-1, 4),
-            "clock": (0, frames - 1),
-            "seen": (space.low, space.high),
-        }
+        clock = 0, (SEQUENCE if self.noise == "sequence" else FRAMES) - 1
+        seen = space.low, space.high
+        return {"place": inside, "steps": (0, 2**62), "last": (-1, 4), "clock": clock, "seen": seen}
 
     def _render_row(self, row: int) -> Array:
         """The rooms from above; beside them what the agent sees, one grey bar a number."""
         tile = 5
         picture = blank(self._side * tile, self._side * tile + 45, (255, 255, 255))
-        marked = self._other_room & (self.noise in ("room", "dynamics"))
-        for place in range(self._side**2):
-            y, x = divmod(place, self._side)
-            colour = (250, 215, 205) if marked[place] else (235, 235, 235)
-            if not self.free[y, x]:
-                colour = (60, 60, 60)
-            rectangle(picture, x * tile, y * tile, (x + 1) * tile, (y + 1) * tile, colour)
+        floor = np.full((self._side**2, 3), 235, dtype=np.uint8)
+        floor[self._other_room & (self.noise in ("room", "dynamics"))] = 250, 215, 205
+        floor[~self.free.ravel()] = 60
+        tiles = floor.reshape(self._side, self._side, 3).repeat(tile, axis=0).repeat(tile, axis=1)
+        picture[:, : self._side * tile] = tiles
         y, x = divmod(int(self._place[row]), self._side)
         disc(picture, x * tile + 2, y * tile + 2, 4, (210, 40, 40) if self._shown[row] else (40, 90, 200))
         edges = np.linspace(0, picture.shape[0], self._seen.shape[1] + 1)
@@ -273,7 +241,7 @@ class RoomsVector(BatchedEnv):
 
 def photographs(width: int) -> tuple[NDArray[np.float64], str]:
     """CIFAR-10's training images as grey levels in [0, 1], `width` pixels of each, and where they come from."""
-    images, source = cifar10_images()
+    images, source = images_or_cifar10()
     pixels = images.reshape(len(images), -1, 3)
     apart = ((np.arange(width) + 0.5) * pixels.shape[1] / width).astype(np.int64)
     return (pixels[:, apart] @ (GRAY / 255)).clip(0, 1).astype(np.float64), source

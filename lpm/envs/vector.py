@@ -37,7 +37,7 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
       `_views(rows)`                 the observations of some rows (indices, or a slice of all); must not draw: noise
                                      is drawn by the step that shows it
       `_info()`                      fresh arrays, one entry per row; at least "cell" and "noise"
-      `_state()`                     the live arrays that hold the whole simulation, by name
+      `_saved`                       the names of the live arrays that hold the whole simulation: "pose" is `self._pose`
       `_limits()`                    what their numbers may be
 
     `self.rngs` holds one `np.random.Generator` per row (the one Gymnasium would make from the row's seed);
@@ -45,6 +45,7 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
     """
 
     num_cells: int = 0
+    _saved: ClassVar[tuple[str, ...]]
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
 
     def __init__(
@@ -55,8 +56,7 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
     ) -> None:
-        if num_envs < 1:
-            raise ValueError(f"num_envs must be at least 1, got {num_envs}")
+        expect(num_envs >= 1, "num_envs must be at least 1", num_envs)
         self.num_envs = num_envs
         self.single_observation_space = observation_space
         self.single_action_space = action_space
@@ -82,8 +82,8 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
     @abstractmethod
     def _info(self) -> dict[str, Array]: ...
 
-    @abstractmethod
-    def _state(self) -> dict[str, Array]: ...
+    def _state(self) -> dict[str, Array]:
+        return {name: getattr(self, f"_{name}") for name in self._saved}
 
     def _seeded(self, seed: int) -> None:
         """Called with the first row's seed whenever rows are seeded, before they are reset."""
@@ -126,10 +126,18 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
 
     def _end_episodes(self, done: Mask, observation: Array, info: dict[str, Array]) -> dict[str, Any]:
         """Restart the ended rows now (SAME_STEP, changing `observation`) or leave them to the next step."""
-        if self.autoreset_mode is AutoresetMode.SAME_STEP:
-            return self._reset_in_same_step(done, observation, info)
-        self._pending, self._any_pending = done, True
-        return info
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP:
+            self._pending, self._any_pending = done, True
+            return info
+        # the true last observations move into `info`, as in Gymnasium
+        final_obs = np.full(self.num_envs, None, dtype=object)
+        for row in np.flatnonzero(done):
+            final_obs[row] = observation[row].copy()
+        final_info = {**info, **{f"_{key}": done for key in info}}
+        self._reset_rows(done)
+        self._observe(done, observation)
+        finals = {"final_obs": final_obs, "_final_obs": done, "final_info": final_info, "_final_info": done}
+        return {**self._info(), **finals}
 
     def _step_with_pending(self, actions: Array) -> tuple[Array, Rewards, Mask, Mask, dict[str, Any]]:
         """A step of NEXT_STEP autoreset in which some rows begin a new episode instead of acting."""
@@ -148,17 +156,6 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
         self._any_pending = bool(self._pending.any())
         return self._observe(), reward, terminated, truncated, self._info()
 
-    def _reset_in_same_step(self, done: Mask, observation: Array, info: dict[str, Array]) -> dict[str, Any]:
-        """Restart the ended rows at once; their true last observations move into `info`, as in Gymnasium."""
-        final_obs = np.full(self.num_envs, None, dtype=object)
-        for row in np.flatnonzero(done):
-            final_obs[row] = observation[row].copy()
-        final_info = {**info, **{f"_{key}": done for key in info}}
-        self._reset_rows(done)
-        self._observe(done, observation)
-        finals = {"final_obs": final_obs, "_final_obs": done, "final_info": final_info, "_final_info": done}
-        return {**self._info(), **finals}
-
     def get_state(self) -> State:
         """Everything the future depends on, as a flat dict of copied arrays."""
         if not self.rngs:
@@ -171,22 +168,18 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
 
     def set_state(self, state: State) -> None:
         """Put back what `get_state` gave."""
-        live = self._state()
+        live = {**self._state(), "noise_rng": self.noise_rng.state, "pending": self._pending}
         self._check_state(state, live)
         for name, array in live.items():
             array[...] = state[name]
         self.rngs = generators_from_array(np.asarray(state["rngs"]))
-        self.noise_rng.state[...] = state["noise_rng"]
-        self._pending[...] = state["pending"]
         self._any_pending = bool(self._pending.any())
 
     def _check_state(self, state: State, live: dict[str, Array]) -> None:
         """Refuse what the simulation could not go on from: compiled code looks at no bounds."""
-        expected = {*live, "rngs", "noise_rng", "pending"}
-        if set(state) != expected:
-            raise ValueError(f"expected a state with the keys {sorted(expected)}, got {sorted(state)}")
-        checked = {**live, "noise_rng": self.noise_rng.state, "pending": self._pending}
-        for name, array in checked.items():
+        if set(state) != {*live, "rngs"}:
+            raise ValueError(f"expected a state with the keys {sorted({*live, 'rngs'})}, got {sorted(state)}")
+        for name, array in live.items():
             saved = np.asarray(state[name])
             if saved.shape != array.shape or not np.can_cast(saved.dtype, array.dtype, "same_kind"):
                 expected_here, came = (f"{a.dtype} of shape {a.shape}" for a in (array, saved))
@@ -281,6 +274,12 @@ class SingleEnv(gym.Env[Array, Any]):
     @staticmethod
     def _row_info(info: dict[str, Any]) -> dict[str, Any]:
         return {key: value[0].item() if value.ndim == 1 else value[0] for key, value in info.items()}
+
+
+def expect(holds: bool, wanted: str, given: object) -> None:
+    """Refuse a setting: what was expected, and what came."""
+    if not holds:
+        raise ValueError(f"{wanted}, got {given!r}")
 
 
 def invalid_action(action: Any, space: gym.Space[Any]) -> ValueError:

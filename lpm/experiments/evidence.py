@@ -101,25 +101,39 @@ class Claim:
         return "" if scale == "paper" else self.paper_size
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """Everything a report shows of one experiment."""
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What is said of an experiment, before it is run as in the report of its runs."""
 
     name: str
-    """Of the experiment, as in `lpm reproduce NAME`."""
+    """As in `lpm reproduce NAME`."""
     title: str
+    """In words."""
     place: str
     """The paper's table or figure."""
     about: tuple[str, ...]
     """Paragraphs: what is measured, and how to read it."""
+    metrics: Mapping[str, str]
+    """Metric to label, the main one first."""
+    claims: tuple[Claim, ...] = ()
+    lower_is_better: tuple[str, ...] = ()
+    """Metrics of which less is better; a claim's `better` then means lower."""
+    unranked: tuple[str, ...] = ()
+    """Metrics of which neither more nor less is better, as the size of a bonus: nobody is the best."""
+    not_ranked: str = ""
+    """Why it does not say how well a method explores, in words; empty if it does."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence(Description):
+    """Everything a report shows of one experiment."""
+
     scale: str
     """smoke, short, long or paper."""
     methods: Mapping[str, str]
     """Method to label, in the order of tables and legends."""
     conditions: Mapping[str, str]
     """Condition to label."""
-    metrics: Mapping[str, str]
-    """Metric to label, the main one first."""
     families: Mapping[str, str] = field(default_factory=dict)
     """Method to the family that its bonus's class names, for methods that the report does not know by name."""
     step_label: str = "environment steps"
@@ -127,16 +141,9 @@ class Evidence:
     scores: tuple[Score, ...] = ()
     curves: tuple[Curve, ...] = ()
     heatmaps: tuple[Heatmap, ...] = ()
-    claims: tuple[Claim, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What all runs have in common: agent, budget, mixing."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    lower_is_better: tuple[str, ...] = ()
-    """Metrics of which less is better; a claim's `better` then means lower."""
-    unranked: tuple[str, ...] = ()
-    """Metrics of which neither more nor less is better, as the size of a bonus: nobody is the best."""
-    not_ranked: str = ""
-    """Why it does not say how well a method explores, in words; empty if it does."""
     unfinished: str = ""
     """What of the scale's runs is missing, in words; empty if none is."""
     seconds: Mapping[str, float] = field(default_factory=dict)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from lpm.experiments import papers
-from lpm.experiments.evidence import Claim, Evidence
+from lpm.experiments.evidence import Description, Evidence
 from lpm.sweeps import Job, Result, Tick
 from lpm.utils.suggest import suggest
 
@@ -50,29 +50,12 @@ class Size(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment:
+class Experiment(Description):
     """A table or figure of the paper. A subclass says what a run is (`describe`, `run`) and what results show."""
 
-    name: str
-    """As on the command line."""
-    title: str
-    """In words."""
-    place: str
-    """The paper's table or figure."""
-    about: tuple[str, ...]
-    """Paragraphs: what is measured, and how to read it."""
     methods: Mapping[str, Method]
     """All methods, in the order of tables."""
-    metrics: Mapping[str, str]
-    """Metric to label, the main one first."""
     sizes: Mapping[str, Size]
-    claims: tuple[Claim, ...] = ()
-    lower_is_better: tuple[str, ...] = ()
-    """Metrics of which less is better."""
-    unranked: tuple[str, ...] = ()
-    """Metrics of which neither more nor less is better."""
-    not_ranked: str = ""
-    """Why the experiment does not say how well a method explores, in words; empty if it does."""
 
     # ---- what a subclass says -----------------------------------------------------------------------------
     @property
@@ -119,14 +102,8 @@ class Experiment:
         expect_known("scale", scale, self.sizes)
         expect_known("condition", condition, self.conditions)
         expect_known("method", method, self.methods)
-        common = {
-            "experiment": self.name,
-            "scale": scale,
-            "condition": condition,
-            "method": method,
-            "seed": seed,
-            "bonus": self.methods[method].bonus,
-        }
+        common = {"experiment": self.name, "scale": scale, "condition": condition, "method": method, "seed": seed,
+                  "bonus": self.methods[method].bonus}  # fmt: skip
         settings, units, task = self.describe(common, fields or {})
         path = out / "runs" / condition / folder_name(method) / f"seed_{seed}.json"
         return Job(f"{method}, {condition}, seed {seed}", path, settings, units, task)
@@ -135,12 +112,10 @@ class Experiment:
         """(condition, method) to results, in the order of tables."""
         if not results:
             raise ValueError(f"{self.name}: expected at least one result, got none")
-        cells: dict[tuple[str, str], list[Result]] = {
-            (condition, method): [] for condition in self.conditions for method in self.methods
-        }
+        cells: dict[tuple[str, str], list[Result]] = {}
         for result in results:
-            cells.get((result["settings"]["condition"], result["settings"]["method"]), []).append(result)
-        return {cell: runs for cell, runs in cells.items() if runs}
+            cells.setdefault((result["settings"]["condition"], result["settings"]["method"]), []).append(result)
+        return {(c, m): cells[c, m] for c in self.conditions for m in self.methods if (c, m) in cells}
 
     def unfinished(self, results: Sequence[Result]) -> str:
         """What these results lack of the runs of their scale, in words; empty if they are all there."""
@@ -154,13 +129,12 @@ class Experiment:
             return ""
         absent = [m for m in methods if not any(done[c, m] for c in conditions)]
         empty = [c for c in conditions if not any(done[c, m] for m in methods)]
+        few = {(c, m): n for (c, m), n in done.items() if n < seeds and m not in absent and c not in empty}
         lacking = {
             "No runs of ": [self.methods[m].label for m in absent],
             "No runs in ": [self.conditions[c] for c in empty],
             f"Fewer than {seeds} seeds: ": [
-                f"{self.methods[m].label} in {self.conditions[c]} ({n})"
-                for (c, m), n in done.items()
-                if n < seeds and m not in absent and c not in empty
+                f"{self.methods[m].label} in {self.conditions[c]} ({n})" for (c, m), n in few.items()
             ],
         }
         parts = [f"Not complete: {sum(done.values()):,} of {seeds * len(done):,} runs of `--scale {scale}`."]
@@ -172,38 +146,37 @@ class Experiment:
     def show(self, results: Sequence[Result], conditions: Mapping[str, str], **shown: Any) -> Evidence:
         """Evidence with everything that follows from the experiment itself."""
         present = {method for _, method in self.found(results)}
-        same = ("name", "title", "place", "about", "metrics", "claims", "lower_is_better", "unranked", "not_ranked")
+        seconds: dict[str, list[float]] = {}
+        for result in results:
+            if isinstance(result.get("seconds"), int | float):
+                seconds.setdefault(result["settings"]["method"], []).append(float(result["seconds"]))
         own = {
-            **{name: getattr(self, name) for name in same},
+            **{item.name: getattr(self, item.name) for item in fields(Description)},
             "scale": results[0]["settings"]["scale"],
             "methods": {name: method.label for name, method in self.methods.items() if name in present},
             "conditions": conditions,
             "versions": results[0]["versions"],
             "unfinished": self.unfinished(results),
-            "seconds": _median_seconds(results),
-            "warnings": (*self._unknown_runs(results), *divergences(results)),
+            "seconds": {method: median(times) for method, times in seconds.items()},
+            "warnings": tuple(self._warnings(results)),
         }
         return Evidence(**{**own, **shown})
 
-    def _unknown_runs(self, results: Sequence[Result]) -> Iterator[str]:
-        """A warning for each method or condition that the experiment does not have: its runs are not shown."""
+    def _warnings(self, results: Sequence[Result]) -> Iterator[str]:
+        """Of methods and conditions that the experiment does not have, and of runs that diverged."""
         for kind, known in (("method", self.methods), ("condition", self.conditions)):
             for name, count in Counter(str(result["settings"][kind]) for result in results).items():
                 if name not in known:
                     yield f"{self.name}: {count} runs of the unknown {kind} {name!r} are left out"
+        for result in results:
+            if result.get("diverged"):
+                s = result["settings"]
+                where = f"{s['experiment']} {s['scale']} {s['condition']}, {s['method']}, seed {s['seed']}"
+                yield f"{where}: diverged: {result['diverged']}; it is counted with what it had reached"
 
 
 MOST_NAMED = 6
 """Missing methods, conditions and cells that are named one by one."""
-
-
-def _median_seconds(results: Sequence[Result]) -> dict[str, float]:
-    """Method to the median time of its runs, of those that recorded one."""
-    found: dict[str, list[float]] = {}
-    for result in results:
-        if isinstance(result.get("seconds"), int | float):
-            found.setdefault(result["settings"]["method"], []).append(float(result["seconds"]))
-    return {method: median(seconds) for method, seconds in found.items()}
 
 
 def load_experiment(name: str) -> Experiment:
@@ -212,10 +185,10 @@ def load_experiment(name: str) -> Experiment:
     if name not in found.experiments:
         hint = suggest(name, found.experiments)
         raise ValueError("; ".join([f"unknown experiment {name!r}{hint}", *found.problems]))
+    where = found.experiments[name]
     try:
-        experiment: Experiment = papers.load(found.experiments[name])
+        experiment: Experiment = papers.load(where)
     except (ImportError, AttributeError) as problem:
-        where = found.experiments[name]
         raise ValueError(f"experiment {name!r}: {where} cannot be loaded: {problem}") from problem
     return experiment
 
@@ -233,14 +206,3 @@ def expect_known(kind: str, name: str, known: Sequence[str] | Mapping[str, Any])
     """Refuse an unknown method, condition or scale with the nearest known ones."""
     if name not in known:
         raise ValueError(f"unknown {kind} {name!r}{suggest(name, known)}")
-
-
-def divergences(results: Sequence[Result]) -> tuple[str, ...]:
-    """A warning for each run that ended early because a number stopped being finite."""
-    return tuple(
-        f"{s['experiment']} {s['scale']} {s['condition']}, {s['method']}, seed {s['seed']}: diverged: {r['diverged']}; "
-        "it is counted with what it had reached"
-        for r in results
-        if r.get("diverged")
-        for s in (r["settings"],)
-    )

@@ -174,7 +174,7 @@ class TrainingExperiment(Experiment):
         steps = f"Here, at the {settings['scale']} scale: {budgets} steps a run."
         return self.show(
             results,
-            {c: label for c, label in self.conditions.items() if any(c == key[0] for key in cells)},
+            {condition: self.conditions[condition] for condition, _ in cells},
             about=(*self.about, steps),
             scores=tuple(scores),
             curves=tuple(c for key, found in cells.items() for c in self._curves(*key, found)),
@@ -184,10 +184,8 @@ class TrainingExperiment(Experiment):
 
     def scored(self, result: Result) -> dict[str, float]:
         """The scores of a stored run. Computed anew, so that a changed score needs no new runs."""
-        missing = {
-            metric: float(result["settings"]["config"]["run"]["steps"]) if math.isinf(value) else value
-            for metric, value in self.unreached.items()
-        }
+        budget = float(result["settings"]["config"]["run"]["steps"])
+        missing = {metric: budget if math.isinf(value) else value for metric, value in self.unreached.items()}
         return {**missing, **self.score(result["curves"], visits_of(result))}
 
     def _curves(self, condition: str, method: str, found: Sequence[Result]) -> list[Curve]:
@@ -256,8 +254,12 @@ def _result(
 ) -> Result:
     from lpm.runs.machine import run_versions
 
+    # None before there is a first value: a return needs a finished episode
+    found = {metric: [row.get(key) for row in rows] for metric, key in RECORDED.items()}
+    curves = {metric: [None if value is None else float(f"{value:.6g}") for value in values]
+              for metric, values in found.items() if any(value is not None for value in values)}  # fmt: skip
     result: Result = {
-        "curves": {"step": [row["step"] for row in rows], **_recorded(rows)},
+        "curves": {"step": [row["step"] for row in rows], **curves},
         "seconds": round(seconds, 2),
         "time_shares": dict(shares),
         "versions": run_versions(),
@@ -280,16 +282,6 @@ def visits_of(result: Result) -> NDArray[np.int64]:
     visits = np.zeros(few["of"], dtype=np.int64)
     visits[few["cells"]] = few["times"]
     return visits
-
-
-def _recorded(lines: Sequence[Mapping[str, float]]) -> dict[str, list[float | None]]:
-    """Curves of what the metrics hold; None before there is a first value (a return needs a finished episode)."""
-    curves = {}
-    for metric, key in RECORDED.items():
-        values = [line.get(key) for line in lines]
-        if any(value is not None for value in values):
-            curves[metric] = [None if value is None else float(f"{value:.6g}") for value in values]
-    return curves
 
 
 def _seed(result: Result) -> int:

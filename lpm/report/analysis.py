@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -29,6 +29,8 @@ WIDEST = 0.25
 """Half the width of the interval, as a share of the paper's number, above which agreement says too little."""
 POINTS = 120
 """A curve keeps at most this many points."""
+NOT_RUN = "–"
+"""In a table, a method without runs in a condition."""
 
 
 @dataclass(frozen=True)
@@ -93,22 +95,29 @@ class ScoreTable:
     conditions: Mapping[str, str]
     cells: Mapping[tuple[str, str], Cell]
     """(condition, method) to cell."""
-    best: Mapping[str, float]
-    """Condition to the best mean, of references only if there is nothing else; empty if none is better than another."""
+    best: frozenset[tuple[str, str]]
+    """The cells with the best mean of their condition; never a reference, and none where nobody is worse."""
 
     @property
-    def with_paper(self) -> set[str]:
-        """Conditions for which the paper has a number."""
-        return {condition for (condition, _), cell in self.cells.items() if cell.score.paper}
+    def moving(self) -> dict[str, str]:
+        """The conditions where not all is zero, as the share of noise is without noise; all, if none is left."""
+        moving = {condition for (condition, _), cell in self.cells.items() if any(cell.score.values.values())}
+        return {c: label for c, label in self.conditions.items() if c in moving} or dict(self.conditions)
 
     def column(self, condition: str) -> list[Cell]:
         """The cells of a condition, in the order of the methods."""
         return [self.cells[condition, m] for m in self.methods if (condition, m) in self.cells]
 
-    def is_best(self, condition: str, cell: Cell) -> bool:
-        """Whether it has the best mean of its condition; never a reference, nor where nobody is worse."""
-        rivals = {m: own.summary.mean for (c, m), own in self.cells.items() if c == condition and m not in REFERENCES}
-        return len(set(rivals.values())) > 1 and rivals.get(cell.score.method) == self.best.get(condition)
+    def row(self, method: str, conditions: Iterable[str], show: Callable[[Cell], str],
+            after: Callable[[Cell], str] = lambda cell: "") -> list[str]:  # fmt: skip
+        """A method's cells in Markdown, the best bold."""
+        cells = [(condition, self.cells.get((condition, method))) for condition in conditions]
+        return [
+            NOT_RUN
+            if cell is None
+            else (f"**{show(cell)}**" if (condition, method) in self.best else show(cell)) + after(cell)
+            for condition, cell in cells
+        ]
 
 
 @dataclass(frozen=True)
@@ -125,22 +134,18 @@ class Analysis:
     def methods(self) -> dict[str, str]:
         """Method to label, in the order of the evidence, the recommended bonus first; those without a label last."""
         seen = [cell.score.method for cell in self.cells.values()] + [band.method for band in self.bands]
-        present = {*seen, *(heatmap.method for heatmap in self.evidence.heatmaps)}
-        known = {method: label for method, label in self.evidence.methods.items() if method in present}
-        found = known | {method: method for method in seen if method not in known}
+        seen += [heatmap.method for heatmap in self.evidence.heatmaps if heatmap.method in self.evidence.methods]
+        found = _labelled(seen, self.evidence.methods)
         return {method: found[method] for method in in_order(found, self.evidence.families)}
 
     def metrics(self, kind: Literal["scores", "curves"]) -> dict[str, str]:
         """Metric to label of the scores or of the curves, the main one first."""
         seen = [key[0] for key in self.cells] if kind == "scores" else [band.metric for band in self.bands]
-        known = {metric: label for metric, label in self.evidence.metrics.items() if metric in seen}
-        return known | {metric: metric for metric in seen if metric not in known}
+        return _labelled(seen, self.evidence.metrics)
 
     def conditions(self, present: Iterable[str]) -> dict[str, str]:
         """Condition to label of those present, in the order of the evidence."""
-        seen = list(present)
-        known = {c: label for c, label in self.evidence.conditions.items() if c in seen}
-        return known | {c: c for c in seen if c not in known}
+        return _labelled(present, self.evidence.conditions)
 
     def panels(self, metric: str) -> dict[str, list[Band]]:
         """Condition to the curves of a metric, in the order of the methods.
@@ -159,13 +164,13 @@ class Analysis:
         conditions = self.conditions(condition for condition, _ in cells)
         methods = {m: label for m, label in self.methods.items() if any((c, m) in cells for c in conditions)}
         pick = min if metric in self.evidence.lower_is_better else max
-        best = {}
+        best: set[tuple[str, str]] = set()
         for condition in () if metric in self.evidence.unranked else conditions:
-            means = {method: cell.summary.mean for (c, method), cell in cells.items() if c == condition}
-            best[condition] = pick(
-                [mean for method, mean in means.items() if method not in REFERENCES] or means.values()
-            )
-        return ScoreTable(methods, conditions, cells, best)
+            means = {key: cell.summary.mean for key, cell in cells.items() if key[0] == condition}
+            rivals = {key: mean for key, mean in means.items() if key[1] not in REFERENCES}
+            if len(set(rivals.values())) > 1:
+                best |= {key for key, mean in rivals.items() if mean == pick(rivals.values())}
+        return ScoreTable(methods, conditions, cells, frozenset(best))
 
     @property
     def drawn(self) -> list[str]:
@@ -185,10 +190,11 @@ class Analysis:
         metric, label = next(iter(self.metrics("scores").items()), ("", ""))
         table, found = self.table(metric), []
         for condition, name in table.conditions.items():
-            best = [table.methods[c.score.method] for c in table.column(condition) if table.is_best(condition, c)]
+            best = [method for method in table.methods if (condition, method) in table.best]
             if best:
-                shown = number(table.best[condition], decimals(None, table.best[condition]))
-                found.append(f"{name}: {' and '.join(best)} ({shown})" if name else f"{' and '.join(best)} ({shown})")
+                mean = table.cells[condition, best[0]].summary.mean
+                who = f"{' and '.join(table.methods[m] for m in best)} ({number(mean, decimals(None, mean))})"
+                found.append(f"{name}: {who}" if name else who)
         return f"Best in {label}: {'; '.join(found)}." if found else ""
 
     @property
@@ -217,6 +223,13 @@ class Analysis:
         """Fewest and most seeds of a cell or curve."""
         counts = [cell.summary.n for cell in self.cells.values()] + [band.seeds for band in self.bands]
         return (min(counts), max(counts)) if counts else (0, 0)
+
+
+def _labelled(seen: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
+    """What was seen to its label, in the known order; what is not known comes last, under its name."""
+    seen = list(seen)
+    found = {name: label for name, label in known.items() if name in seen}
+    return found | {name: name for name in seen if name not in found}
 
 
 def families(analyses: Iterable[Analysis]) -> dict[str, str]:
@@ -280,9 +293,13 @@ def _signed(evidence: Evidence, cell: Cell) -> list[float]:
 
 def judge_claims(evidence: Evidence, cells: Mapping[Key, Cell]) -> tuple[ClaimResult, ...]:
     """Every claim of the paper, tested where both methods have runs of a scale that can test it."""
-    pairs = {c: [cells.get((c.metric, c.condition, method)) for method in (c.better, c.worse)] for c in evidence.claims}
-    testable = [claim for claim in pairs if not claim.untestable(evidence.scale)]
-    tests = {c: _both_ways(evidence, c, *_both(pairs[c]), len(testable)) for c in testable if all(pairs[c])}
+    testable = [claim for claim in evidence.claims if not claim.untestable(evidence.scale)]
+    pairs: dict[Claim, tuple[Cell, Cell]] = {}
+    for claim in testable:
+        a, b = (cells.get((claim.metric, claim.condition, method)) for method in (claim.better, claim.worse))
+        if a is not None and b is not None:
+            pairs[claim] = a, b
+    tests = {claim: _both_ways(evidence, claim, *pair, len(testable)) for claim, pair in pairs.items()}
 
     def corrected(values: Iterable[float]) -> dict[Claim, float]:
         return dict(zip(tests, statistics.holm(list(values), len(testable)), strict=True))
@@ -291,12 +308,12 @@ def judge_claims(evidence: Evidence, cells: Mapping[Key, Cell]) -> tuple[ClaimRe
     reverse = corrected(opposite.p for _, opposite in tests.values())
     smallest = corrected(test.smallest for test, _ in tests.values())
     results = []
-    for claim, pair in pairs.items():
-        if claim not in tests:
-            missing = [m for m, cell in zip((claim.better, claim.worse), pair, strict=True) if cell is None]
+    for claim in evidence.claims:
+        if claim not in pairs:
+            missing = [m for m in (claim.better, claim.worse) if (claim.metric, claim.condition, m) not in cells]
             results.append(not_run(claim, evidence.scale, [evidence.methods.get(m, m) for m in missing]))
             continue
-        (a, b), test = _both(pair), tests[claim][0]
+        (a, b), test = pairs[claim], tests[claim][0]
         enough = smallest[claim] <= LEVEL and evidence.scale != "smoke"
         verdict, why = _claim_verdict(evidence, test, p[claim], reverse[claim], enough)
         if ended := len(a.score.diverged) + len(b.score.diverged):
@@ -312,13 +329,6 @@ def judge_claims(evidence: Evidence, cells: Mapping[Key, Cell]) -> tuple[ClaimRe
             ClaimResult(claim, verdict, why, test, p[claim], improvement, difference, reverse[claim], needed, enough)
         )
     return tuple(results)
-
-
-def _both(pair: Sequence[Cell | None]) -> tuple[Cell, Cell]:
-    a, b = pair
-    assert a is not None
-    assert b is not None
-    return a, b
 
 
 def not_run(claim: Claim, scale: str, missing: Iterable[str]) -> ClaimResult:

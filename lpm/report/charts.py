@@ -18,16 +18,8 @@ from lpm.report.ranking import Ranking, in_focus
 from lpm.report.seed_statistics import Floats, Interval
 from lpm.report.text import short_number
 
-KINDS = {
-    "reproduced": "yes",
-    "holds": "yes",
-    "not reproduced": "no",
-    "contradicted": "no",
-    "undecided": "open",
-    "not run": "none",
-    "not compared": "none",
-    "no number": "none",
-}
+KINDS = {"reproduced": "yes", "holds": "yes", "not reproduced": "no", "contradicted": "no", "undecided": "open",
+         "not run": "none", "not compared": "none", "no number": "none"}  # fmt: skip
 """Verdict to the class of its colour."""
 _MAX_CELLS = 20_000
 
@@ -96,15 +88,9 @@ class Payload:
 
     def json(self, methods: Mapping[str, Look]) -> str:
         """Everything, safe inside a script element: no `<` is left that could end it."""
-        whole = {
-            "recommended": RECOMMENDED,
-            "methods": {method: asdict(look) for method, look in methods.items()},
-            "labels": self.labels,
-            "focus": self.focus,
-            "steps": self.steps,
-            "charts": self.charts,
-            "heat": self.heat,
-        }
+        drawn = {method: asdict(look) for method, look in methods.items()}
+        whole = {"recommended": RECOMMENDED, "methods": drawn, "labels": self.labels, "focus": self.focus,
+                 "steps": self.steps, "charts": self.charts, "heat": self.heat}  # fmt: skip
         text = json.dumps(whole, separators=(",", ":"), allow_nan=False)
         return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

@@ -11,12 +11,8 @@ from collections.abc import Iterable
 from lpm.experiments.evidence import Claim, size_of
 from lpm.report.analysis import Analysis, Cell, ClaimResult
 
-CLAIM_VERDICTS = {
-    "holds": "hold",
-    "contradicted": "are contradicted",
-    "undecided": "are undecided",
-    "not run": "were not run",
-}
+CLAIM_VERDICTS = {"holds": "hold", "contradicted": "are contradicted", "undecided": "are undecided",
+                  "not run": "were not run"}  # fmt: skip
 """In the order of summaries, each with its words for several claims."""
 NUMBER_VERDICTS = ("reproduced", "not reproduced", "undecided", "not compared")
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lpm.report.analysis import Analysis, Cell, ScoreTable, families
+from lpm.report.analysis import Analysis, Cell, families
 from lpm.report.charts import usable
 from lpm.report.families import looks
 from lpm.report.figures import draw_curves, draw_heatmaps, draw_scores, encoded
@@ -99,15 +99,10 @@ def _csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows([_csv_cell(cell) for cell in row] for row in rows)
-    return stream.getvalue()
-
-
-def _csv_cell(cell: Any) -> Any:
-    if cell is None:
-        return ""
     # a spreadsheet runs a text that starts like a formula
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@")) else cell
+    formula = ("=", "+", "-", "@")
+    writer.writerows([f"'{c}" if isinstance(c, str) and c.startswith(formula) else c for c in row] for row in rows)
+    return stream.getvalue()
 
 
 def latex(text: str) -> str:
@@ -130,14 +125,12 @@ def latex_table(analysis: Analysis, metric: str) -> str:
     for method, label in table.methods.items():
         row = [latex(label)]
         for condition in table.conditions:
-            cell = table.cells.get((condition, method))
-            row += _latex_cells(cell, cell is not None and table.is_best(condition, cell), paper)
+            row += _latex_cells(table.cells.get((condition, method)), (condition, method) in table.best, paper)
         lines.append(" & ".join(row) + r" \\")
-    seeds = sorted({cell.summary.n for cell in table.cells.values()})
-    count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    seeds = [cell.summary.n for cell in table.cells.values()]
+    count = " to ".join(dict.fromkeys((f"{min(seeds)}", f"{max(seeds)}")))
     label = analysis.metrics("scores")[metric]
     caption = f"{analysis.evidence.title}: {label}, mean ± sample standard deviation over {count} seeds."
-    body = "\n".join(lines)
     return rf"""\begin{{table}}
 \centering
 \caption{{{latex(caption)}}}
@@ -146,7 +139,7 @@ def latex_table(analysis: Analysis, metric: str) -> str:
  & {groups} \\
 Method & {heads} \\
 \midrule
-{body}
+{chr(10).join(lines)}
 \bottomrule
 \end{{tabular}}
 \end{{table}}
@@ -156,27 +149,22 @@ Method & {heads} \\
 def markdown_scores(analysis: Analysis, metric: str) -> str:
     """Methods × conditions: mean ± std [95 % interval of the mean], the best bold, the paper's number in brackets."""
     table = analysis.table(metric)
-    # no column of zeros: the share of noise where there is none
-    moving = {c for (c, _), cell in table.cells.items() if any(cell.score.values.values())} or set(table.conditions)
-    shown = {c: label for c, label in table.conditions.items() if c in moving}
-    rows = [(label, *(_markdown_cell(table, c, method) for c in shown)) for method, label in table.methods.items()]
+    shown = table.moving
+
+    def after(cell: Cell) -> str:
+        paper = cell.score.paper
+        return _ended(cell) + (f" (paper: {as_printed(paper.value, paper.std)}; {cell.verdict})" if paper else "")
+
+    rows = [
+        (label, *table.row(method, shown, lambda cell: with_interval(cell.summary), after))
+        for method, label in table.methods.items()
+    ]
     notes = [markdown_table(("method", *shown.values()), rows)]
-    if still := [label for c, label in table.conditions.items() if c not in moving]:
+    if still := [label for c, label in table.conditions.items() if c not in shown]:
         notes.append(f"Zero for all: {'; '.join(still)}.\n")
     if analysis.evidence.unfinished:
         notes.append(f"{analysis.evidence.unfinished}\n")
     return "\n".join(notes)
-
-
-def _markdown_cell(table: ScoreTable, condition: str, method: str) -> str:
-    cell = table.cells.get((condition, method))
-    if cell is None:
-        return "–"
-    summary, paper = cell.summary, cell.score.paper
-    shown = with_interval(summary)
-    if table.is_best(condition, cell):
-        shown = f"**{shown}**"
-    return shown + _ended(cell) + (f" (paper: {as_printed(paper.value, paper.std)}; {cell.verdict})" if paper else "")
 
 
 def _ended(cell: Cell) -> str:

@@ -115,14 +115,8 @@ def encoded(figure: Any, kinds: Sequence[str] = FORMATS) -> dict[str, bytes]:
     return files
 
 
-def _panels(
-    titles: Sequence[str],
-    width: float = 3.5,
-    height: float = 2.9,
-    columns: int = 3,
-    square: bool = True,
-    fontsize: float = 10,
-) -> tuple[Any, list[Any]]:
+def _panels(titles: Sequence[str], width: float = 3.5, height: float = 2.9, columns: int = 3, square: bool = True,
+            fontsize: float = 10) -> tuple[Any, list[Any]]:  # fmt: skip
     """A figure and an axis per title, row by row; with `square` four of them two by two."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -145,15 +139,8 @@ def _panels(
 def _line(axis: Any, band: Band, label: str, colour: str | None, dashes: Any) -> None:
     """A mean with its band; thin, grey and behind without a colour."""
     width = 1.0 if colour is None else 2.8 if band.method == RECOMMENDED else 2.0
-    axis.plot(
-        band.steps,
-        band.mean,
-        label=label,
-        linewidth=width,
-        color=colour or GREY,
-        linestyle=dashes,
-        zorder=2 if colour is None else 3,
-    )
+    look = {"linewidth": width, "color": colour or GREY, "linestyle": dashes, "zorder": 2 if colour is None else 3}
+    axis.plot(band.steps, band.mean, label=label, **look)
     if colour is not None and not np.isnan(band.low).all():
         axis.fill_between(band.steps, band.low, band.high, color=colour, alpha=0.11, linewidth=0)
 
@@ -165,6 +152,5 @@ def _strip(axis: Any, row: int, cell: Cell, colour: str) -> None:
         axis.hlines(row, interval.low, interval.high, color=colour, linewidth=2.2)
     axis.plot([cell.summary.mean], [row], "o", color=colour, markersize=6.5)
     if paper is not None:
-        axis.errorbar(
-            paper.value, row + 0.27, xerr=paper.std, fmt="D", color="0.2", mfc="white", markersize=4, linewidth=0.8
-        )
+        look = {"fmt": "D", "color": "0.2", "mfc": "white", "markersize": 4, "linewidth": 0.8}
+        axis.errorbar(paper.value, row + 0.27, xerr=paper.std, **look)

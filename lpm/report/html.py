@@ -23,7 +23,7 @@ from lpm.report.charts import KINDS, Payload, log_range, shrink, usable
 from lpm.report.claims import CLAIM_VERDICTS, NUMBER_VERDICTS, claims_once, numbers_once
 from lpm.report.families import FAMILIES, NO_OTHERS, colours_css, family_of, looks
 from lpm.report.ranking import rank, reasons
-from lpm.report.seed_statistics import Floats, Summary
+from lpm.report.seed_statistics import Floats
 from lpm.storage.files import write_atomic
 
 MOST_ROWS = 20
@@ -35,24 +35,20 @@ PAGE_POINTS = 100_000
 def page(analyses: Sequence[Analysis], warnings: Sequence[str] = ()) -> str:
     """The whole page as HTML."""
     curves = sum(len(analysis.bands) for analysis in analyses)
-    ranking, titles, own = rank(analyses), _titles(analyses), families(analyses)
+    times, ranking, own = Counter(a.evidence.name for a in analyses), rank(analyses), families(analyses)
+    # with the scale where there are several of one experiment
+    titles = {a.name: a.evidence.name + (f" ({a.evidence.scale})" if times[a.evidence.name] > 1 else "")
+              for a in analyses}  # fmt: skip
     paper = not analyses or any(a.verdicts or a.claims for a in analyses)
     noise = any("nois" in name for a in analyses for name in (*a.evidence.conditions.values(), a.evidence.name))
     present = {family_of(place.method, own) for place in ranking.places} if ranking else set()
-    lead = (
-        "Every table and figure of the paper that was run, the paper's numbers beside ours, with intervals over seeds."
-        if paper
-        else "Curves and last values, with intervals over seeds."
-    )
+    shown = "Every table and figure of the paper that was run, the paper's numbers beside ours" if paper else ""
+    first = {"ranking": "Ranking"} if ranking else {}
     return document(
         "page.html",
         title="Does the bonus survive the noise?" if noise else "Runs side by side",
-        lead=lead,
-        sections={
-            **({"ranking": "Ranking"} if ranking else {}),
-            **({"summary": "The paper"} if paper else {}),
-            **titles,
-        },
+        lead=f"{shown or 'Curves and last values'}, with intervals over seeds.",
+        sections={**first, **({"summary": "The paper"} if paper else {}), **titles},
         payload=Payload(points=max(20, min(POINTS, PAGE_POINTS // max(curves, 1)))),
         methods=[method for analysis in analyses for method in analysis.methods],
         own=own,
@@ -97,7 +93,8 @@ def document(
     }  # fmt: skip
     environment.filters |= {
         "number": text.number, "span": text.span, "short_number": text.short_number, "plus_minus": text.plus_minus,
-        "as_printed": text.as_printed, "p_value": text.p_value, "count_of": text.count_of, "places": _places,
+        "as_printed": text.as_printed, "p_value": text.p_value, "count_of": text.count_of,
+        "places": lambda summary: text.decimals(summary.std, summary.mean),
         "short": lambda value: text.number(value, text.decimals(None, value)), "configuration": _configuration,
         "json": json.dumps, "decided": lambda counts: any(KINDS[v] in ("yes", "no") for v in counts if counts[v]),
     }  # fmt: skip
@@ -116,19 +113,6 @@ def write_page(path: Path, analyses: Sequence[Analysis], warnings: Sequence[str]
 
 def _asset(name: str) -> str:
     return (resources.files("lpm.report") / "assets" / name).read_text(encoding="utf-8")
-
-
-def _titles(analyses: Sequence[Analysis]) -> dict[str, str]:
-    """Section to the name of its experiment, with the scale where there are several of one experiment."""
-    times = Counter(a.evidence.name for a in analyses)
-    return {
-        a.name: f"{a.evidence.name} ({a.evidence.scale})" if times[a.evidence.name] > 1 else a.evidence.name
-        for a in analyses
-    }
-
-
-def _places(summary: Summary) -> int:
-    return text.decimals(summary.std, summary.mean)
 
 
 def _configuration(evidence: Evidence) -> dict[str, str]:

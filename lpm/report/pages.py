@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +42,13 @@ def write_pages(folders: Sequence[Path], out: Path, failures: Sequence[str] = ()
     warnings = [*(f"failed: {failure}" for failure in failures), *known.problems, *found.warnings]
     order = list(known.experiments)
     groups = sorted(found.groups, key=lambda g: (order.index(g.experiment), size_of(g.scale)))
-    pieces = [(group.where(), group.warnings, partial(_evidence, group)) for group in groups]
-    pieces += [(e.name, [], partial(replace, e)) for e in _of_train_runs(folders, warnings)]
+    pieces: list[RunGroup | Evidence] = [*groups, *_of_train_runs(folders, warnings)]
     analyses = []
-    for name, own, evidence in pieces:
+    for piece in pieces:
         try:
-            analyses.append(analyse(evidence()))
+            analyses.append(analyse(_evidence(piece) if isinstance(piece, RunGroup) else piece))
         except UNUSABLE as problem:
+            name, own = (piece.where(), piece.warnings) if isinstance(piece, RunGroup) else (piece.name, [])
             warnings += [*own, f"{name}: left out: {type(problem).__name__}: {problem}"]
     everything = (*warnings, *(w for a in analyses for w in a.warnings))
     if not analyses:

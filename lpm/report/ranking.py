@@ -116,10 +116,8 @@ class Ranking:
         if seeds < ENOUGH_SEEDS:
             return f"{lead} The second is {second.label} ({other}). With {count_of(seeds, 'seed')}: a first impression."
         how = "surely" if self.sure >= 0.975 else "probably"
-        return (
-            f"{lead} It is {how} ahead of the second, {second.label} ({other}): "
-            f"in {100 * self.sure:.0f} % of the resamples."
-        )
+        ahead = f"in {100 * self.sure:.0f} % of the resamples"
+        return f"{lead} It is {how} ahead of the second, {second.label} ({other}): {ahead}."
 
 
 def rank(analyses: Sequence[Analysis]) -> Ranking | None:

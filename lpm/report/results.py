@@ -29,9 +29,7 @@ class Run:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Everything the run depends on."""
-        settings: dict[str, Any] = self.result["settings"]
-        return settings
+        return dict(self.result["settings"])
 
     @property
     def cell(self) -> tuple[str, str]:
@@ -170,11 +168,9 @@ def _drop_mixed(group: RunGroup) -> None:
         cells[run.cell].append(run)
     for (condition, method), runs in cells.items():
         conditions[condition] += _largest(group, runs, ("seed",), f"{group.where(condition)}, {method}")
-    group.runs = [
-        run
-        for condition, runs in conditions.items()
-        for run in _largest(group, runs, OWN, f"{group.where(condition)}, common settings of all methods")
-    ]
+    group.runs = []
+    for condition, runs in conditions.items():
+        group.runs += _largest(group, runs, OWN, f"{group.where(condition)}, common settings of all methods")
 
 
 def _largest(group: RunGroup, runs: list[Run], ignored: Collection[str], where: str) -> list[Run]:
@@ -188,12 +184,9 @@ def _largest(group: RunGroup, runs: list[Run], ignored: Collection[str], where: 
     ranked = sorted(kinds.values(), key=len, reverse=True)
     kept = ranked[0] if len(ranked[0]) > len(ranked[1]) else []
     examples = [kind[0].settings for kind in ranked]
-    differing = {
-        key: texts
-        for key in sorted({key for settings in examples for key in settings} - set(ignored))
-        if len(set(texts := [_short(settings.get(key)) for settings in examples])) > 1
-    }
-    shown = "; ".join(f"{key}: {' / '.join(texts)}" for key, texts in differing.items())
+    names = sorted({key for settings in examples for key in settings} - set(ignored))
+    texts = {key: [_short(settings.get(key)) for settings in examples] for key in names}
+    shown = "; ".join(f"{key}: {' / '.join(texts[key])}" for key in names if len(set(texts[key])) > 1)
     counts = " / ".join(str(len(kind)) for kind in ranked)
     decision = f"the largest group is kept ({len(kept)} runs)" if kept else "no group is the largest: none is kept"
     left_out = _paths([run for kind in ranked[bool(kept) :] for run in kind])

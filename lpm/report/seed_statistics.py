@@ -158,15 +158,15 @@ def probability_of_improvement(ours: ArrayLike, theirs: ArrayLike, rng: np.rando
     value = float(wins.mean())
     if min(wins.shape) < 2:
         return Estimate(value, None)
+
+    def times(count: int) -> NDArray[np.int64]:
+        """How often each of so many runs is drawn, a row a resample; draws what `resampled` does."""
+        places = rng.integers(count, size=(RESAMPLES, count)) + count * np.arange(RESAMPLES)[:, None]
+        return np.bincount(places.ravel(), minlength=RESAMPLES * count).reshape(RESAMPLES, count)
+
     # Runs are counted, not copied: all sums are of halves, so exact, and no array has more than RESAMPLES × runs.
-    draws = ((_times(len(wins), rng) @ wins) * _times(wins.shape[1], rng)).sum(axis=1) / wins.size
+    draws = ((times(len(wins)) @ wins) * times(wins.shape[1])).sum(axis=1) / wins.size
     return Estimate(value, percentiles(draws))
-
-
-def _times(count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """How often each of so many runs is drawn, a row a resample; draws what `resampled` does."""
-    places = rng.integers(count, size=(RESAMPLES, count)) + count * np.arange(RESAMPLES)[:, None]
-    return np.bincount(places.ravel(), minlength=RESAMPLES * count).reshape(RESAMPLES, count)
 
 
 def permutation_test(

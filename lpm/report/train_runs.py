@@ -29,6 +29,7 @@ METRICS = {
 }
 """Metric to its name in metrics.jsonl and its label. The first one that was recorded is the main one."""
 POINTS = 100
+ABOUT = "Runs of lpm train. Scores are the last values of each run; curves share the steps that all seeds reached."
 
 
 @dataclass(frozen=True)
@@ -103,30 +104,41 @@ def _evidence(env_id: str, runs: Sequence[TrainRun]) -> Evidence:
                 scores.append(Score(condition, metric, method, {seed: found[-1][1] for seed, found in known.items()}))
                 curves.append(_curve(condition, metric, method, known))
     present = {score.metric for score in scores}
+    # success stands after the return where nobody ever succeeds, or nothing counts as it
+    never = not any(any(score.values.values()) for score in scores if score.metric == "success")
+    order = {metric: place for place, metric in enumerate(METRICS)}
+    order["success"] = order["return"] if never else order["success"]
     budgets = sorted({run.config.steps for run in runs})
     if len(budgets) > 1:
         shown = ", ".join(f"{steps:,}" for steps in budgets)
         said = f"runs have different budgets ({shown} steps): their last values are compared as they are"
         warnings.append(f"{env_id}: {said}")
+    # as typed, but "none leads" would say that nobody does
+    labels = {methods[run.path]: methods[run.path].replace("none", BASELINES["none"].label, 1)
+              if run.config.bonus == "none" else methods[run.path] for run in runs}  # fmt: skip
+    tables = [run.config.to_dict() for run in runs]
     return Evidence(
         name=env_id,
         title=f"{env_id}: your runs",
         place="lpm train",
-        about=(
-            "Runs of lpm train. Scores are the last values of each run; curves share the steps that all seeds reached.",
-        ),
+        about=(ABOUT,),
         scale="",
-        methods={methods[run.path]: _label(methods[run.path], run.config.bonus) for run in runs},
-        families={methods[run.path]: _family(run.config.bonus) for run in runs},
+        methods=labels,
+        # as the bonus's class says; that of another package is not imported to make a page
+        families={methods[run.path]: "other" if ":" in (bonus := run.config.bonus) else lookup(bonus).bonus.family
+                  for run in runs},
         conditions={condition: condition for condition, _ in groups},
-        metrics={metric: METRICS[metric][1] for metric in sorted(present, key=lambda metric: _place(metric, scores))},
+        metrics={metric: METRICS[metric][1] for metric in sorted(METRICS, key=order.__getitem__) if metric in present},
         scores=tuple(scores),
         curves=tuple(curves),
         lower_is_better=("noise_share",),
         unranked=("bonus",),
-        settings=_common([run.config.to_dict() for run in runs]),
+        settings={
+            name: {key: value for key, value in table.items() if all(t.get(name, {}).get(key) == value for t in tables)}
+            for name, table in tables[0].items()
+        },
         warnings=tuple(warnings),
-    )
+    )  # fmt: skip
 
 
 def _curve(condition: str, metric: str, method: str, known: dict[int, list[tuple[float, float]]]) -> Curve:
@@ -138,29 +150,11 @@ def _curve(condition: str, metric: str, method: str, known: dict[int, list[tuple
     return Curve(condition, metric, method, tuple(steps.tolist()), runs)
 
 
-def _place(metric: str, scores: Sequence[Score]) -> float:
-    """In the order of `METRICS`, but success after the return where nobody ever succeeds, or nothing counts as it."""
-    never = metric == "success" and not any(any(s.values.values()) for s in scores if s.metric == metric)
-    return list(METRICS).index("return") + 0.5 if never else list(METRICS).index(metric)
-
-
-def _label(method: str, bonus: str) -> str:
-    """As typed, but "none leads" would say that nobody does."""
-    return method.replace("none", BASELINES["none"].label, 1) if bonus == "none" else method
-
-
-def _family(bonus: str) -> str:
-    """As the bonus's class says; that of another package is not imported to make a page."""
-    return "other" if ":" in bonus else lookup(bonus).bonus.family
-
-
 def _method_names(configs: Sequence[RunConfig]) -> list[str]:
     """The bonus, and the settings in which runs of one bonus differ (seed, budget and logging aside)."""
     ignored = {f"run.{name}" for name in ("seed", "steps", "log_every", "threads", "device", "env_id", "bonus")}
-    flat = [
-        {k.removeprefix("run."): v for k, v in config.flat().items() if k not in ignored and not k.startswith("env.")}
-        for config in configs
-    ]
+    kept = [{k: v for k, v in c.flat().items() if k not in ignored and not k.startswith("env.")} for c in configs]
+    flat = [{k.removeprefix("run."): v for k, v in settings.items()} for settings in kept]
     names = []
     for config, settings in zip(configs, flat, strict=True):
         same = [other for other, c in zip(flat, configs, strict=True) if c.bonus == config.bonus]
@@ -168,16 +162,6 @@ def _method_names(configs: Sequence[RunConfig]) -> list[str]:
         details = ", ".join(f"{key}={settings.get(key)}" for key in keys)
         names.append(f"{config.bonus}-{details}" if details else config.bonus)
     return names
-
-
-def _common(tables: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What all have in common, table by table."""
-    first = tables[0]
-    return {
-        name: {key: value for key, value in table.items() if all(t.get(name, {}).get(key) == value for t in tables)}
-        for name, table in first.items()
-        if isinstance(table, dict)
-    }
 
 
 def _finite(value: Any) -> bool:

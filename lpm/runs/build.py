@@ -54,12 +54,8 @@ def build(config: RunConfig, group: ProcessGroup = SINGLE_PROCESS) -> Agent:
 
 def shard(num_envs: int, processes: int) -> int:
     """How many of the environments each process has; what cannot be shared out evenly is refused."""
-    if num_envs < processes:
-        raise ValueError(
-            f"num_envs: expected at least one environment for each of the {processes} processes, got {num_envs}"
-        )
-    if num_envs % processes:
-        near = num_envs - num_envs % processes
+    if num_envs < processes or num_envs % processes:
+        near = max(num_envs - num_envs % processes, processes)
         raise ValueError(
             f"num_envs: expected a multiple of the {processes} processes, which each have as many environments, got "
             f"{num_envs}; {near} or {near + processes} would do"

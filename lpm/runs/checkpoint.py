@@ -13,12 +13,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from lpm.core.settings import Bound, fits
 from lpm.storage.files import UNFINISHED, flush_folder, open_regular, replacing
-from lpm.storage.state_file import Stored, parse, write
+from lpm.storage.state_file import parse, write
 from lpm.storage.state_tree import require
 
 KEPT = 2
@@ -26,6 +27,8 @@ KIND = "checkpoint"
 MAX_COUNT = 2**62
 """More steps, episodes or bytes than any run has."""
 _NAME = re.compile(r"step-(\d{12,18})-([0-9a-f]{16})\.safetensors")
+_Count = Annotated[int, Bound("a count", lambda value: 0 <= value < MAX_COUNT)]
+_Finite = Annotated[float, Bound("finite", math.isfinite)]
 
 
 class CheckpointError(RuntimeError):
@@ -80,7 +83,10 @@ def load_checkpoint(folder: Path) -> Loaded | None:
         match = _NAME.fullmatch(path.name)
         assert match is not None
         try:
-            stored = _read(path, match[2])
+            with open_regular(path) as stream:
+                stored = parse(stream.read(), KIND, str(path))
+            if stored.checksum[:16] != match[2]:
+                raise ValueError(f"expected checksum {match[2]}, got {stored.checksum[:16]}")
         except (OSError, ValueError) as error:
             damaged.append(f"{path.name} is damaged: {str(error).removeprefix(f'{path}: ')}")
             continue
@@ -92,39 +98,20 @@ def load_checkpoint(folder: Path) -> Loaded | None:
 
 def check_progress(state: Mapping[str, Any]) -> None:
     """Refuse a run's state whose counters are negative or whose returns are no finite numbers."""
+    for name in ("metrics_size", "next_line"):
+        require(fits(state[name], _Count), f"{name}: a count", state[name])
+    require(0 <= state["seconds"] < math.inf, "seconds: a time", state["seconds"])
     agent = state["agent"]
     collector = agent.get("collector") if isinstance(agent, Mapping) else None
     require(isinstance(collector, Mapping), "agent.collector: names", type(collector).__name__)
     assert isinstance(collector, Mapping)
-    for name, value in (("metrics_size", state["metrics_size"]), ("next_line", state["next_line"])):
-        require(0 <= value < MAX_COUNT, f"{name}: a count", value)
-    require(0 <= state["seconds"] < math.inf, "seconds: a time", state["seconds"])
-    counters: Any = collector.get("counters")
-    recent: Any = collector.get("recent")
-    visits = collector.get("visits")
-    fits = _is_list(counters, 2) and all(type(count) is int and 0 <= count < MAX_COUNT for count in counters)
-    require(fits, "collector.counters: steps and episodes", counters)
-    fits = _is_list(recent) and all(_is_list(pair, 2) and all(map(_is_finite, pair)) for pair in recent)
-    require(fits, "collector.recent: finite returns and lengths", recent)
+    counters, recent, visits = (collector.get(name) for name in ("counters", "recent", "visits"))
+    require(fits(counters, tuple[_Count, _Count]), "collector.counters: steps and episodes", counters)
+    pairs = tuple[tuple[_Finite, _Finite], ...]
+    require(fits(recent, pairs), "collector.recent: finite returns and lengths", recent)
     for name in ("returns", "lengths"):
         array = collector.get(name)
-        fits = isinstance(array, np.ndarray) and array.dtype.kind == "f" and bool(np.isfinite(array).all())
-        require(fits, f"collector.{name}: finite numbers", array)
-    require(isinstance(visits, np.ndarray) and visits.dtype.kind == "i" and bool((visits >= 0).all()),
-            "collector.visits: counts", visits)  # fmt: skip
-
-
-def _is_list(value: Any, length: int | None = None) -> bool:
-    return isinstance(value, (list, tuple)) and length in (None, len(value))
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _read(path: Path, checksum: str) -> Stored:
-    with open_regular(path) as stream:
-        stored = parse(stream.read(), KIND, str(path))
-    if stored.checksum[:16] != checksum:
-        raise ValueError(f"expected checksum {checksum}, got {stored.checksum[:16]}")
-    return stored
+        finite = isinstance(array, np.ndarray) and array.dtype.kind == "f" and bool(np.isfinite(array).all())
+        require(finite, f"collector.{name}: finite numbers", array)
+    counts = isinstance(visits, np.ndarray) and visits.dtype.kind == "i" and bool((visits >= 0).all())
+    require(counts, "collector.visits: counts", visits)

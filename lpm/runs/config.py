@@ -108,15 +108,8 @@ class RunConfig(Settings):
             del whole["wrap"]
         if self.mixer.clip_task is None:
             del whole["mixer"]["clip_task"]
-        names = ("env", "agent", "bonus_settings", "mixer")
-        tables = {name: whole.pop(name) for name in names}
-        return {
-            "run": whole,
-            "env": tables["env"],
-            self.algo: tables["agent"],
-            "bonus": tables["bonus_settings"],
-            "mixer": tables["mixer"],
-        }
+        env, agent, bonus, mixer = (whole.pop(name) for name in ("env", "agent", "bonus_settings", "mixer"))
+        return {"run": whole, "env": env, self.algo: agent, "bonus": bonus, "mixer": mixer}
 
     def to_toml(self) -> str:
         return to_toml(self.to_dict())
@@ -147,12 +140,9 @@ class RunConfig(Settings):
 
     def differences(self, other: RunConfig) -> list[str]:
         """One line for each field in which another config differs from this one."""
-        mine, theirs = self.flat(), other.flat()
-        return [
-            f"{name}: {_show(mine, name)} -> {_show(theirs, name)}"
-            for name in sorted({*mine, *theirs})
-            if _show(mine, name) != _show(theirs, name)
-        ]
+        mine, theirs = ({n: repr(_tuples_to_lists(v)) for n, v in c.flat().items()} for c in (self, other))
+        pairs = {name: (mine.get(name, "not set"), theirs.get(name, "not set")) for name in sorted({*mine, *theirs})}
+        return [f"{name}: {saved} -> {given}" for name, (saved, given) in pairs.items() if saved != given]
 
 
 def _restore(cls: type, table: Mapping[str, Any]) -> Any:
@@ -167,17 +157,13 @@ def _restore(cls: type, table: Mapping[str, Any]) -> Any:
             if not nested:
                 check_type(f"{cls.__name__}.{item.name}", value, hint)
             values[item.name] = _restore(hint, value) if nested else _lists_to_tuples(value)
-        elif _allows_none(hint):
+        elif typing.get_origin(hint) in UNIONS and type(None) in typing.get_args(hint):
             values[item.name] = None
     unknown = set(table) - {item.name for item in dataclasses.fields(cls)}
     if unknown:
         name = sorted(unknown)[0]
         raise ValueError(f"{cls.__name__} has no field {name!r}{suggest(name, hints)}")
     return cls(**values)
-
-
-def _allows_none(hint: Any) -> bool:
-    return typing.get_origin(hint) in UNIONS and type(None) in typing.get_args(hint)
 
 
 def _lists_to_tuples(value: Any) -> Any:
@@ -198,7 +184,3 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[f"{prefix}{key}"] = value
     return flat
-
-
-def _show(flat: Mapping[str, Any], name: str) -> str:
-    return repr(_tuples_to_lists(flat[name])) if name in flat else "not set"

@@ -36,7 +36,8 @@ def _tensorboard(folder: Path, first_step: int) -> Logger:
 
 def _wandb(folder: Path, config: Mapping[str, Any]) -> Logger:
     """Weights & Biases; a resumed run continues the same page, whose id is kept in its folder."""
-    module, page = _require("wandb"), folder / "wandb-id.txt"
+    module: Any = import_module("wandb")
+    page = folder / "wandb-id.txt"
     if not page.exists():
         write_atomic(page, uuid4().hex.encode())
     page_id, settings = read_regular(page, 100).decode(), dict(config)
@@ -46,7 +47,7 @@ def _wandb(folder: Path, config: Mapping[str, Any]) -> Logger:
 
 def _mlflow(folder: Path, config: Mapping[str, Any]) -> Logger:
     """MLflow, at the tracking server its own settings name."""
-    module = _require("mlflow")
+    module: Any = import_module("mlflow")
     module.set_experiment("lpm")
     module.start_run(run_name=folder.name)
     module.log_params(dict(config))
@@ -71,15 +72,11 @@ def open_loggers(
     """TensorBoard if it is wanted and installed, and the chosen service."""
     if service not in ("none", *SERVICES):
         raise ValueError(f"log: expected none, {' or '.join(SERVICES)}, got {service!r}")
+    if service != "none" and find_spec(service) is None:
+        raise ValueError(f"--log {service}: the package is not installed; pip install {service}")
     loggers = [] if service == "none" else [SERVICES[service](folder, config)]
     if tensorboard and find_spec("tensorboard") is None:
         log(f"No TensorBoard events: {pip_install('tensorboard')} to have them.")
     elif tensorboard:
         loggers.append(_tensorboard(folder / "tensorboard", first_step))
     return loggers
-
-
-def _require(name: str) -> Any:
-    if find_spec(name) is None:
-        raise ValueError(f"--log {name}: the package is not installed; pip install {name}")
-    return import_module(name)

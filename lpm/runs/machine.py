@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -38,11 +41,7 @@ def machine() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as stream:
-            for line in stream:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
+    with suppress(OSError):
+        if found := re.search(r"^model name\s*:(.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE):
+            return found[1].strip()
     return platform.processor()

@@ -7,9 +7,11 @@ import math
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
+from lpm.core.settings import fits
 from lpm.storage.files import parse_json, read_regular
 
 MAX_METRICS = 2**30
@@ -72,11 +74,8 @@ def read_metrics(path: Path, size: int | None = None) -> list[dict[str, float]]:
 
 def numbers(table: Any, what: str) -> dict[str, float]:
     """A table from names to numbers, where null stands for NaN; anything else is refused."""
-    fits = isinstance(table, dict) and all(
-        isinstance(name, str) and (value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)))
-        for name, value in table.items()
-    )
-    if not fits:
+    known = isinstance(table, dict) and all(map(fits, table, repeat(str)))
+    if not known or not all(map(fits, table.values(), repeat(float | None))):
         raise ValueError(f"{what}: expected names and numbers, got {str(table)[:100]}")
     return {name: math.nan if value is None else value for name, value in table.items()}
 

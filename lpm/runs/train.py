@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ from lpm.runs.metrics import Averages, MetricsFile, kept_metrics, numbers
 from lpm.storage.state_file import differing_versions
 from lpm.storage.state_tree import check_like
 
+Status = Literal["finished", "interrupted"]
 MODELS_BEFORE_FAILURE = "models-before-failure.safetensors"
 
 
@@ -50,7 +52,7 @@ class TrainOptions:
 class Outcome:
     """How a run ended and what came out of it, its parts before an interruption included."""
 
-    status: Literal["finished", "interrupted"]
+    status: Status
     steps: int
     seconds: float
     rows: list[dict[str, float]]
@@ -123,21 +125,36 @@ def _train_as_worker(config: RunConfig, resume: bool, group: ProcessGroup) -> Ou
         try:
             if resume and group.any(False):
                 agent.load_state_dict(group.broadcast(dict))
-            steps_saved, stopped = -1, False
-            with _graceful() as stop:
-                while agent.steps < config.steps and not stopped:
-                    agent.cycle()
-                    if group.any(False):
-                        agent.state_dict()
-                        steps_saved = agent.steps
-                    stopped = group.any(stop.is_set())
-            if steps_saved != agent.steps:
-                agent.state_dict()
+            status = _cycles(agent, config.steps, lambda _: None, lambda: False, lambda _: None)
             group.any(False)  # until rank 0 has written it
-            status: Literal["finished", "interrupted"] = "finished" if agent.steps >= config.steps else "interrupted"
             return Outcome(status, agent.steps, monotonic() - start, [], agent.collector.visits.copy(), {})
         finally:
             agent.collector.envs.close()
+
+
+def _cycles(
+    agent: Agent,
+    steps: int,
+    after: Callable[[dict[str, float]], None],
+    due: Callable[[], bool],
+    save: Callable[[dict[str, Any]], None],
+) -> Status:
+    """Train until there are so many steps or a signal came: the same in every process of a group.
+
+    `after` takes in the metrics of each cycle, `save` the agent's state whenever it is `due` in any process, and at the
+    end.
+    """
+    saved, stopped = -1, False
+    with _graceful() as stop:
+        while agent.steps < steps and not stopped:
+            after(agent.cycle())
+            if agent.group.any(due()):
+                save(agent.state_dict())
+                saved = agent.steps
+            stopped = agent.group.any(stop.is_set())
+    if saved != agent.steps:
+        save(agent.state_dict())
+    return "finished" if agent.steps >= steps else "interrupted"
 
 
 class _Run:
@@ -202,7 +219,10 @@ class _Run:
             try:
                 return self._train(lines, loggers, on_cycle)
             except NonFiniteError as error:
-                self._keep_models()
+                # the networks have not moved since their last finite update: worth keeping beside the last checkpoint
+                bonus, policy = self.agent.bonus, self.agent.policy.state_dict()
+                models = {"policy": policy, "bonus": None if bonus is None else bonus.state_dict()}
+                self.folder.save_models(MODELS_BEFORE_FAILURE, models)
                 self._result("failed", str(error))
                 raise
             except CheckpointError as error:
@@ -214,52 +234,43 @@ class _Run:
                 raise
 
     def _train(self, lines: MetricsFile, loggers: list[Logger], on_cycle: OnCycle | None) -> Outcome:
-        agent, config = self.agent, self.config
-        saved, steps_saved, stopped = monotonic(), -1, False
-        with _graceful() as stop, self._recording_loss():
-            while agent.steps < config.steps and not stopped:
-                self.averages.add(agent.cycle())
-                self._show_messages()
-                if agent.steps >= self.next_line or agent.steps >= config.steps:
-                    self._line(lines, loggers)
-                if on_cycle is not None:
-                    on_cycle(agent, self.metrics)
-                # of several processes one may die at any time: there is a checkpoint from the first update on
-                first = steps_saved < 0 and not agent.group.is_single
-                if agent.group.any(first or monotonic() - saved >= self.options.checkpoint_seconds):
-                    self._checkpoint(lines)
-                    saved, steps_saved = monotonic(), agent.steps
-                stopped = agent.group.any(stop.is_set())
-        if steps_saved != agent.steps:
-            self._checkpoint(lines)
-        status: Literal["finished", "interrupted"] = "finished" if agent.steps >= config.steps else "interrupted"
+        agent = self.agent
+        # of several processes one may die at any time: there is a checkpoint from the first update on
+        saved = monotonic() if agent.group.is_single else -math.inf
+
+        def after(metrics: dict[str, float]) -> None:
+            self.averages.add(metrics)
+            for message in agent.messages:  # what the monitor found, once each
+                self.log(f"Step {agent.steps:,}: {message}.")
+            agent.messages.clear()
+            if agent.steps >= min(self.next_line, self.config.steps):
+                self._line(lines, loggers)
+            if on_cycle is not None:
+                on_cycle(agent, self.metrics)
+
+        def save(state: dict[str, Any]) -> None:
+            nonlocal saved
+            with _own_files():
+                save_checkpoint(self.folder.checkpoints, agent.steps, self._state(lines.sync(), state))
+            saved = monotonic()
+
+        with self._recording_loss():
+            seconds = self.options.checkpoint_seconds
+            status = _cycles(agent, self.config.steps, after, lambda: monotonic() - saved >= seconds, save)
         with _own_files():
             self._result(status)
         agent.group.any(False)
-        return Outcome(
-            status, agent.steps, self.seconds, lines.rows, agent.collector.visits.copy(), self._time_shares()
-        )
-
-    def _show_messages(self) -> None:
-        """What the agent's monitor found, once each."""
-        for message in self.agent.messages:
-            self.log(f"Step {self.agent.steps:,}: {message}.")
-        self.agent.messages.clear()
+        visits = agent.collector.visits.copy()
+        return Outcome(status, agent.steps, self.seconds, lines.rows, visits, self._time_shares())
 
     def _line(self, lines: MetricsFile, loggers: list[Logger]) -> None:
         steps = self.agent.steps
-        row = self.averages.take()
+        self.metrics = self.averages.take()
         with _own_files():
-            lines.append({"step": steps, **row})
+            lines.append({"step": steps, **self.metrics})
         for logger in loggers:
-            logger.log(steps, row)
-        self.metrics = row
+            logger.log(steps, self.metrics)
         self.next_line = (steps // self.log_every + 1) * self.log_every
-
-    def _checkpoint(self, lines: MetricsFile) -> None:
-        agent = self.agent.state_dict()
-        with _own_files():
-            save_checkpoint(self.folder.checkpoints, self.agent.steps, self._state(lines.sync(), agent))
 
     def _state(self, metrics_size: int, agent: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -282,12 +293,6 @@ class _Run:
             self._try_result("failed", f"{error}; {rest}")
             self.log(f"Step {self.agent.steps:,}: {error}. The run ends here; {rest}.")
             raise
-
-    def _keep_models(self) -> None:
-        """The networks have not moved since their last finite update: worth keeping beside the last checkpoint."""
-        bonus = self.agent.bonus
-        models = {"policy": self.agent.policy.state_dict(), "bonus": None if bonus is None else bonus.state_dict()}
-        self.folder.save_models(MODELS_BEFORE_FAILURE, models)
 
     def _try_result(self, status: str, error: str) -> None:
         try:

@@ -115,14 +115,9 @@ def measure(own: Runs, random: Runs, counts: Runs, cells: frozenset[Cell]) -> di
         "steady": _worst_seed({cell: values.clip(LEAST, MOST) for cell, values in by_seed.items() if cell in cells}),
     }
     noise = {c: _mean(mean for (_, condition), mean in coverage.items() if condition == c) for _, c in coverage}
-    kinds: dict[str, Mapping[Any, float]] = {
-        "axes": axes,
-        "environments": environments,
-        "noise": noise,
-        "conditions": whole,
-    }
-    named = {(kind, name): value for kind, values in kinds.items() for name, value in values.items()}
-    return {("total", ""): _mean(environments.values()), **named}
+    kinds: dict[str, Mapping[Any, float]] = {"axes": axes, "environments": environments, "noise": noise}
+    kinds |= {"conditions": whole, "total": {"": _mean(environments.values())}}
+    return {(kind, name): value for kind, values in kinds.items() for name, value in values.items()}
 
 
 def _bounded(value: float) -> float:

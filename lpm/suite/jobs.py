@@ -86,19 +86,15 @@ def measured(results: Sequence[Result], scale: str) -> Runs:
         numbers = {"first_visits": np.nan, **ENVIRONMENTS[name].experiment.scored(result)}
         numbers |= {"bonus_share": result["time_shares"]["bonus"], "seconds": result["seconds"]}
         found.setdefault(settings["seed"], {})[name, settings["condition"]] = numbers
-    cells_of: dict[str, list[Cell]] = {}
-    for cell in conditions(scale):
-        cells_of.setdefault(cell[0], []).append(cell)
+    cells_of = {name: [cell for cell in conditions(scale) if cell[0] == name] for name in ENVIRONMENTS}
     whole = {name: sum(set(cells) <= set(done) for done in found.values()) for name, cells in cells_of.items()}
     most = max(whole.values())
     wanted = [cell for name, cells in cells_of.items() if whole[name] == most > 0 for cell in cells]
     seeds = tuple(sorted(seed for seed, cells in found.items() if wanted and set(wanted) <= set(cells)))
     if not seeds:
         raise ValueError("expected at least one seed with a run in every condition of an environment, got none")
-    cells = {
-        cell: {m: np.array([found[seed][cell][m] for seed in seeds]) for m in (*METRICS, "bonus_share", "seconds")}
-        for cell in wanted
-    }
+    measures = (*METRICS, "bonus_share", "seconds")
+    cells = {cell: {m: np.array([found[seed][cell][m] for seed in seeds]) for m in measures} for cell in wanted}
     # a sweep that is not finished may have the noise table of some seeds only
     return Runs(seeds, cells, np.array([rewards[seed] for seed in seeds] if set(seeds) <= set(rewards) else []))
 

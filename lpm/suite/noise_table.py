@@ -6,8 +6,7 @@ episode of its own, so the noisy transition is the same one for ever. Same budge
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,42 +26,31 @@ NEGLIGIBLE = 0.01
 """Of the reward for something that was never seen: a first reward below this share is no measure for later ones."""
 
 
-@dataclass(frozen=True)
-class RewardCurves:
-    """Mean bonus per update of each transition, for one method and seed."""
-
-    method: str
-    """The registered name."""
-    seed: int
-    """Of the bonus and of the noise."""
-    learnable: list[float]
-    """Action 0: always the same successor."""
-    noise: list[float]
-    """Action 1: N(0, 0.25) in every one of 8 dimensions."""
-    unseen: float
-    """The final bonus where action 0 leads to a successor that it never had before."""
+RewardCurves = Mapping[str, Any]
+"""Of one "method" and "seed" the mean bonus before each update: "learnable" of action 0, "noise" of action 1, which is
+N(0, 0.25) in every one of 8 dimensions; "unseen": the last one where action 0 leads to what it never led to before."""
 
 
 def run(method: str, seed: int, updates: int = 100, tick: Tick | None = None, **fields: Any) -> RewardCurves:
-    """Train a bonus on both transitions and record its rewards before every update; `fields` are its config's."""
+    """Train a bonus on both transitions; `fields` are its config's."""
     generator = torch.Generator().manual_seed(seed)
     spaces = Spaces(Box(-np.inf, np.inf, (DIM,)), Discrete(2))
     bonus = make(method, spaces, num_envs=ENVS, rollout_steps=STEPS, seed=seed, **fields)
     start = torch.randn(DIM, generator=generator)
     learnt = torch.randn(DIM, generator=generator)
-    curves: tuple[list[float], list[float]] = ([], [])
+    curves: dict[str, list[float]] = {"learnable": [], "noise": []}
     for _ in range(updates):
         action = torch.randint(2, (STEPS, ENVS), generator=generator)
         noise = SIGMA * torch.randn(STEPS, ENVS, DIM, generator=generator)
         reward = bonus.step(_transitions(start, action, torch.where(action.unsqueeze(2) == 0, learnt, noise)))
-        for kind, curve in enumerate(curves):
+        for kind, curve in enumerate(curves.values()):
             curve.append(reward[action == kind].mean().item())
         bonus.update()
         if tick is not None:
             tick(1)
     elsewhere = torch.randn(DIM, generator=generator)
     surprise = bonus.score(_transitions(start, torch.zeros(1, ENVS, dtype=torch.int64), elsewhere))
-    return RewardCurves(method, seed, *curves, unseen=surprise.mean().item())
+    return {"method": method, "seed": seed, **curves, "unseen": surprise.mean().item()}
 
 
 def job(name: str, settings: dict[str, Any], path: Path) -> Job:
@@ -73,21 +61,14 @@ def job(name: str, settings: dict[str, Any], path: Path) -> Job:
 def run_job(settings: dict[str, Any], tick: Tick, scratch: Path) -> Result:
     """Do a job."""
     fields = settings.get("fields", {})
-    curves = run(settings["method"], settings["seed"], settings["updates"], tick, **fields)
-    return {"curves": dataclasses.asdict(curves)}
+    return {"curves": run(settings["method"], settings["seed"], settings["updates"], tick, **fields)}
 
 
 def _transitions(start: torch.Tensor, action: torch.Tensor, successor: torch.Tensor) -> Transitions:
     """Episodes of one step; `successor` is one row, or (T, N, D)."""
-    shape = (*action.shape, DIM)
-    return Transitions.build(
-        start.expand(shape),
-        action,
-        successor.expand(shape),
-        terminated=torch.ones_like(action, dtype=torch.bool),
-        reward=torch.zeros(action.shape),
-        policy=torch.zeros(*action.shape, 2),
-    )
+    obs, next_obs = (rows.expand(*action.shape, DIM) for rows in (start, successor))
+    ended, policy = torch.ones_like(action, dtype=torch.bool), torch.zeros(*action.shape, 2)
+    return Transitions.build(obs, action, next_obs, terminated=ended, reward=torch.zeros(action.shape), policy=policy)
 
 
 def first_reward(curve: Sequence[float]) -> float:
@@ -128,17 +109,15 @@ def summarise(curves: Iterable[RewardCurves]) -> list[NoiseRow]:
     """The table from per-seed curves."""
     by_method: dict[str, list[RewardCurves]] = {}
     for curve in curves:
-        by_method.setdefault(curve.method, []).append(curve)
+        by_method.setdefault(curve["method"], []).append(curve)
     rows = []
     for method, runs in sorted(by_method.items()):
-        starts, finals = [], []
-        for kind in ("learnable", "noise"):
-            values = [getattr(run, kind) for run in runs]
-            starts.append(float(np.mean([first_reward(curve) for curve in values])))
-            finals.append(float(np.mean([curve[-10:] for curve in values])))
-        unseen = float(np.mean([run.unseen for run in runs]))
-        share = noise_share(finals[1], starts, unseen)
-        rows.append(NoiseRow(method, (starts[0], starts[1]), (finals[0], finals[1]), unseen, share))
+        kinds = [[run[kind] for run in runs] for kind in ("learnable", "noise")]
+        known, noise = (float(np.mean([first_reward(curve) for curve in curves])) for curves in kinds)
+        learnt, left = (float(np.mean([curve[-10:] for curve in curves])) for curves in kinds)
+        unseen = float(np.mean([run["unseen"] for run in runs]))
+        share = noise_share(left, (known, noise), unseen)
+        rows.append(NoiseRow(method, (known, noise), (learnt, left), unseen, share))
     return rows
 
 
@@ -149,7 +128,7 @@ def table_rows(rows: Iterable[NoiseRow]) -> list[tuple[str, ...]]:
     """The table as text, in the columns of `HEADER`."""
     table = []
     for row in rows:
-        numbers = (*(value for both in zip(row.start, row.final, strict=True) for value in both), row.unseen)
+        numbers = (row.start[0], row.final[0], row.start[1], row.final[1], row.unseen)
         share = "–" if row.share != row.share else f"{100 * row.share:.1f} %"
         table.append((row.method, *(f"{value:.4g}" for value in numbers), share))
     return table

@@ -29,6 +29,11 @@ def scorecard_page(card: Scorecard, others: Sequence[Scorecard], results: Sequen
         if own := [result for result in results if result["settings"]["experiment"] == experiment.name]:
             analyses.append(analyse(experiment.evidence(own)))
     rivals = [other for other in others if other["name"] != card["name"]]
+
+    def marks(kind: str, name: str) -> list[Any]:
+        values = [estimate_of(rival, kind, name).get("value") for rival in rivals]
+        return [value for value in values if value is not None]
+
     settings = {"bonus": card["bonus"], "fields": card["fields"] or "library defaults", "seeds": card["seeds"]}
     settings |= {"reference seeds": card["reference_seeds"], "machine": card["machine"]}
     names = {analysis.name: analysis.evidence.name.removeprefix("suite-") for analysis in analyses}
@@ -45,7 +50,7 @@ def scorecard_page(card: Scorecard, others: Sequence[Scorecard], results: Sequen
         family=family_of(card["bonus"], {card["bonus"]: card.get("family", "")}),
         rivals=rivals,
         rows=[
-            {"kind": kind, "label": words, **estimate_of(card, kind, name), "marks": _marks(rivals, kind, name)}
+            {"kind": kind, "label": words, **estimate_of(card, kind, name), "marks": marks(kind, name)}
             for kind, name, words in rows_of(card)
         ],
         ranked=in_order([card, *rivals]),
@@ -61,11 +66,6 @@ def scorecard_page(card: Scorecard, others: Sequence[Scorecard], results: Sequen
         LEAST=LEAST,
         MOST=MOST,
     )
-
-
-def _marks(cards: Sequence[Scorecard], kind: str, name: str) -> list[Any]:
-    values = [estimate_of(card, kind, name).get("value") for card in cards]
-    return [value for value in values if value is not None]
 
 
 def _place(value: float) -> str:

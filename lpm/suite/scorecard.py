@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -114,22 +115,16 @@ def _kept_under_noise(card: Scorecard) -> list[str]:
     """What is kept of the clean coverage under each kind of noise, over the environments that have both."""
     kept = {}
     for noise in card["noise"]:
-        pairs = [
-            (numbers["value"], card["conditions"][f"{name}/{CLEAN}"]["value"])
-            for name, numbers in ((name, card["conditions"].get(f"{name}/{noise}")) for name in ENVIRONMENTS)
-            if numbers and numbers["counts"] and ENVIRONMENTS[name].metric == "cells"
-        ]
-        known = [(noisy, clean) for noisy, clean in pairs if noisy is not None and clean is not None]
+        here = {name: card["conditions"].get(f"{name}/{noise}") for name in ENVIRONMENTS}
+        pairs = [(numbers["value"], card["conditions"][f"{name}/{CLEAN}"]["value"]) for name, numbers in here.items()
+                 if numbers and numbers["counts"] and ENVIRONMENTS[name].metric == "cells"]  # fmt: skip
+        known = [pair for pair in pairs if None not in pair]
         if noise != CLEAN and (below := sum(clean for _, clean in known)) > 0:
             kept[LABELS[noise]] = sum(noisy for noisy, _ in known) / below
     safe = [label for label, share in kept.items() if share >= 0.9]
-    lost = [f"{label} ({1 - min(max(s, 0), 1):.0%})" for label, s in sorted(kept.items(), key=_second) if s < 0.9]
+    lost = [f"{label} ({1 - min(max(s, 0), 1):.0%})" for label, s in sorted(kept.items(), key=itemgetter(1)) if s < 0.9]
     said = [f"It keeps nine tenths or more of that under {_listed(safe)}."] if safe else []
     return [*said, *([f"It loses part of it to {_listed(lost)}."] if lost else [])]
-
-
-def _second(pair: tuple[str, float]) -> float:
-    return pair[1]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -57,7 +57,8 @@ def load_result(job: Job) -> Result | None:
     """The stored result of a job, or None. A file that is not a result of these settings is refused."""
     try:
         stored = parse_json(read_regular(job.path))
-        settings, version, wanted = stored["settings"], stored.get("format"), _plain(job.settings)
+        # as they come back from a file: tuples are lists, keys are strings
+        settings, version, wanted = stored["settings"], stored.get("format"), json.loads(json.dumps(job.settings))
         differing = sorted(k for k in {*settings, *wanted} if settings.get(k) != wanted.get(k))
     except FileNotFoundError:
         return None
@@ -95,12 +96,6 @@ def clean(job: Job) -> None:
         shutil.rmtree(job.scratch_folder, ignore_errors=True)
     for left in job.path.parent.glob(f".{job.path.name}.*"):
         left.unlink(missing_ok=True)
-
-
-def _plain(settings: dict[str, Any]) -> dict[str, Any]:
-    """As they come back from a file: tuples are lists, keys are strings."""
-    plain: dict[str, Any] = json.loads(json.dumps(settings))
-    return plain
 
 
 # ---- an attempt, in the process that does the work, whichever backend started it -----------------------------

@@ -70,7 +70,14 @@ def run_local(jobs: Sequence[Job], function: Function, pool: WorkerPool, retries
                     tries[index] += 1
                     sweep.started(index)
                     worker.give(index, pickle.dumps((jobs[index], function)))
-            _listen(members, sweep)
+            ready = wait([*(w.link for w in members), *(w.process.sentinel for w in members)], POLL_SECONDS)
+            sweep.waiting()
+            for worker in members:
+                # asked before reading: what a worker that is dead by now has sent is then all there to be read
+                gone = not worker.process.is_alive()
+                if worker.link in ready or gone:
+                    worker.read(sweep)
+                worker.dead = worker.dead or gone
             for worker in [w for w in members if w.dead]:
                 members.remove(worker)
                 worker.link.close()
@@ -85,19 +92,6 @@ def run_local(jobs: Sequence[Job], function: Function, pool: WorkerPool, retries
     finally:
         if any(worker.index is not None for worker in members):
             pool.stop()
-
-
-def _listen(members: Sequence[_Worker], sweep: SweepState) -> None:
-    """Hand on what the workers report, waiting for it a while."""
-    links = [worker.link for worker in members]
-    ready = wait([*links, *(worker.process.sentinel for worker in members)], POLL_SECONDS)
-    sweep.waiting()
-    for worker in members:
-        # asked before reading: what a worker that is dead by now has sent is then all there to be read
-        gone = not worker.process.is_alive()
-        if worker.link in ready or gone:
-            worker.read(sweep)
-        worker.dead = worker.dead or gone
 
 
 class _Worker:
@@ -119,9 +113,8 @@ class _Worker:
         """Why the process ended."""
         self.process.join(STOP_SECONDS)
         code = self.process.exitcode
-        if code is None:
-            return "its pipe is closed"
-        return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+        named = signal.Signals(-code).name if code is not None and code < 0 else ""
+        return "its pipe is closed" if code is None else f"signal {named}" if named else f"exit status {code}"
 
     def give(self, index: int, payload: bytes) -> None:
         self.index = index
@@ -134,12 +127,9 @@ class _Worker:
         try:
             while self.link.poll():
                 kind, *values = self.link.recv()
-                if self.index is None:
-                    continue
-                index = self.index
-                if kind != "ticked":
-                    self.index = None
-                getattr(sweep, kind)(index, *values)
+                if (index := self.index) is not None:
+                    self.index = index if kind == "ticked" else None
+                    getattr(sweep, kind)(index, *values)
         except (EOFError, OSError):
             self.dead = True
 

@@ -29,9 +29,8 @@ def run_ray(
 ) -> None:
     """Run all jobs. If that ends early, the tasks are cancelled."""
     with connection(address, workers) as ray:
-        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
-            ray.get_runtime_context().get_node_id(), soft=False
-        )
+        on_node = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+        here = on_node(ray.get_runtime_context().get_node_id(), soft=False)
         # beside the driver, so that it lives as long as the driver does whichever node dies
         actor = ray.remote(num_cpus=0, scheduling_strategy=here)(_ProgressActor).remote()
         task = ray.remote(num_cpus=1, max_retries=retries, scheduling_strategy="SPREAD")(_task)
@@ -43,28 +42,26 @@ def run_ray(
             payload = ray.cloudpickle.dumps((there, function))  # takes functions of a script along, pickle does not
             pending[task.options(name=job.name).remote(index, payload, environment, actor)] = index
         reader = _ProgressReader(ray, actor, sweep)
+        deaths = (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.OutOfMemoryError)
         try:
             while pending:
                 ready, _ = ray.wait(list(pending), timeout=POLL_SECONDS)
                 sweep.waiting()
                 reader.read()
                 for reference in ready:
-                    _outcome(ray, reference, pending.pop(reference), retries, sweep)
+                    index = pending.pop(reference)
+                    try:
+                        kind, value = ray.get(reference)
+                    except deaths as death:
+                        sweep.failed(index, f"its process died ({_first_line(death)}), {retries + 1} times")
+                    except ray.exceptions.RayError as problem:
+                        sweep.failed(index, f"{type(problem).__name__}: {_first_line(problem)}")
+                    else:
+                        getattr(sweep, kind)(index, value)
             reader.read(POLL_SECONDS)
         finally:
             for reference in pending:
                 ray.cancel(reference, force=True)
-
-
-def _outcome(ray: Any, reference: Any, index: int, retries: int, sweep: SweepState) -> None:
-    try:
-        kind, value = ray.get(reference)
-    except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.OutOfMemoryError) as death:
-        sweep.failed(index, f"its process died ({_first_line(death)}), {retries + 1} times")
-    except ray.exceptions.RayError as problem:
-        sweep.failed(index, f"{type(problem).__name__}: {_first_line(problem)}")
-    else:
-        getattr(sweep, kind)(index, value)
 
 
 class _ProgressReader:
@@ -146,12 +143,8 @@ def connection(address: str, workers: int) -> Iterator[Any]:
         return
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == "local":
-        options |= {
-            "num_cpus": workers,
-            "include_dashboard": False,
-            "object_store_memory": STORE_BYTES,
-            "_node_ip_address": "127.0.0.1",
-        }
+        options |= {"num_cpus": workers, "object_store_memory": STORE_BYTES}
+        options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     try:
         ray.init(address, **options)
     except Exception as problem:  # Ray raises many kinds, a bare Exception among them

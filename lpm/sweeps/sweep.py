@@ -47,13 +47,13 @@ def run_jobs(
     failures: list[str] = []
     with ExitStack() as stack:
         results = {job.path: result for job in jobs if (result := load_result(job)) is not None}
-        unfinished = [job for job in jobs if job.path not in results]
-        for folder in sorted({job.path.parent for job in unfinished}):
+        todo = [job for job in jobs if job.path not in results]
+        for folder in sorted({job.path.parent for job in todo}):
             folder.mkdir(parents=True, exist_ok=True)  # a folder that cannot be written is noticed now, not in hours
             stack.enter_context(exclusive(folder / LOCK, "sweep"))
         # asked again: another sweep may have finished some before it gave the lock back
-        results |= {job.path: result for job in unfinished if (result := load_result(job)) is not None}
-        todo = [job for job in unfinished if job.path not in results]
+        results |= {job.path: result for job in todo if (result := load_result(job)) is not None}
+        todo = [job for job in todo if job.path not in results]
         for job in jobs:
             if job.path in results:
                 clean(job)

@@ -185,8 +185,8 @@ def test_bad_input_says_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"num_envs": 0}, "num_envs must be at least 1, got 0"),
         ({"max_episode_frames": 0}, "max_episode_frames must be at least 1, got 0"),
         ({"noop_max": -1}, "noop_max must be at least 0, got -1"),
-        ({"size": 0}, "size must be at least 1, got 0"),
-        ({"size": 161}, "size must be at most 160, the console's own width, got 161"),
+        ({"size": 0}, "size must be from 1 to 160, the console's own width, got 0"),
+        ({"size": 161}, "size must be from 1 to 160, the console's own width, got 161"),
     ):
         with pytest.raises(ValueError, match=message):
             make(game="pong", **{"num_envs": 1, **settings})

@@ -277,15 +277,15 @@ def test_images_keep_to_the_bounds_of_the_observation(high: float, dtype: Any) -
         ({"added_actions": 1, "probability": -0.1}, r"probability must lie in \[0, 1\], got -0.1"),
         ({"added_actions": 1, "probability": float("nan")}, r"probability must lie in \[0, 1\], got nan"),
         ({"added_actions": -1}, "added_actions must be at least 0"),
-        ({}, "needs `actions` or `added_actions`, got neither"),
-        ({"trigger": "sometimes"}, "trigger must be one of action, state, always, never; got 'sometimes'"),
+        ({}, "needs `actions` or `added_actions`, got "),
+        ({"trigger": "sometimes"}, "trigger must be one of action, state, always, never, got 'sometimes'"),
         ({"trigger": "always", "source": "static"}, "source must be one of"),
         ({"trigger": "always", "source": "folder"}, "needs `folder`"),
-        ({"trigger": "always", "source": "folder", "folder": "x", "fit": "tile"}, "for CIFAR-10, got source=.folder"),
+        ({"trigger": "always", "source": "folder", "folder": "x", "fit": "tile"}, "for CIFAR-10, got .folder"),
         ({"trigger": "always", "source": "cifar10", "blend": "add"}, "is for uniform and Gaussian"),
         ({"trigger": "always", "std": -1.0}, "std must be at least 0"),
         ({"trigger": "always", "std": float("nan")}, "std must be at least 0 and finite, got nan"),
-        ({"trigger": "always", "low": 3.0, "high": 1.0}, "low must not lie above high, got low=3.0, high=1.0"),
+        ({"trigger": "always", "low": 3.0, "high": 1.0}, r"low must not lie above high, got \(3.0, 1.0\)"),
     ],
 )
 def test_bad_configs(settings_: dict[str, Any], message: str) -> None:
@@ -300,7 +300,10 @@ def test_bad_configs(settings_: dict[str, Any], message: str) -> None:
         (NoiseConfig(trigger="always", region=((0, 13),)), "does not lie within observations of shape"),
         (NoiseConfig(trigger="state"), "needs `cells` in the config or a `condition`"),
         (NoiseConfig(trigger="always", low=300.0), "finite bounds low <= high"),
-        (NoiseConfig(trigger="always", low=-1.0), r"uint8 observations must lie in \(0.0, 255.0\), got low=-1.0"),
+        (
+            NoiseConfig(trigger="always", low=-1.0),
+            r"uint8 observations must lie in \(0.0, 255.0\), got \(-1.0",
+        ),
     ],
 )
 def test_configs_that_do_not_fit(config: NoiseConfig, message: str) -> None:

@@ -22,7 +22,7 @@ PICTURES = np.random.default_rng(0).integers(0, 256, (4000, 32, 32, 3), np.uint8
 
 @pytest.fixture(autouse=True)
 def pictures_without_a_download(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lpm.envs.rooms.cifar10_images", lambda: (PICTURES, "a test's"))
+    monkeypatch.setattr("lpm.envs.rooms.images_or_cifar10", lambda: (PICTURES, "a test's"))
 
 
 def walk(noise: Any, actions: Any, **settings: Any) -> tuple[RoomsVector, Any, Any, Any]:

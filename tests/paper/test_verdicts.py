@@ -29,7 +29,8 @@ def maze(scale: str, shift: float = 0.0, methods: tuple[str, ...] = ("lpm", "rnd
         values = {s: 500.0 + 20 * s + shift * (method == "lpm") + 7 * (s * (i + 3) % 5) for s in range(seeds)}
         scores.append(Score("state", "cells", method, values))
     return Evidence(
-        "maze", "Maze", "Figure 3", (), scale, labels, {"state": "noise wall"}, {"cells": "cells"},
+        name="maze", title="Maze", place="Figure 3", about=(), scale=scale, methods=labels,
+        conditions={"state": "noise wall"}, metrics={"cells": "cells"},
         scores=tuple(scores), claims=experiment.claims, seconds=dict.fromkeys(methods, 60.0),
     )  # fmt: skip
 

@@ -12,7 +12,8 @@ from lpm.report.analysis import POINTS, analyse
 
 
 def evidence(**changes) -> Evidence:
-    base = Evidence("maze", "Maze", "Figure 3", (), "short", {"a": "A", "b": "B"}, {"x": "X"}, {"m": "M"})
+    base = Evidence(name="maze", title="Maze", place="Figure 3", about=(), scale="short", methods={"a": "A", "b": "B"},
+                    conditions={"x": "X"}, metrics={"m": "M"})  # fmt: skip
     return dataclasses.replace(base, **changes)
 
 

@@ -41,7 +41,7 @@ def test_markdown_has_a_row_a_method_and_the_papers_number():
     cell = next(iter(analysis.cells.values()))
     assert f"paper: 76.5 ± 9.08; {cell.verdict})" in lines[2]
     table = analysis.table(metric)
-    best = [table.is_best(condition, table.cells[condition, "lpm"]) for condition in table.conditions]
+    best = [(condition, "lpm") in table.best for condition in table.conditions]
     assert [cell.strip().startswith("**") for cell in lines[2].split("|")[2:-1]] == best
     assert markdown_scores(analysis, metric).count("**") == 2 * len(best)
 
@@ -104,7 +104,7 @@ def test_a_lone_method_is_nowhere_the_best():
     first = next(iter(whole.methods))
     part = tuple(s for s in whole.scores if s.condition != "deterministic" or s.method == first)
     table = analyse(dataclasses.replace(whole, scores=part)).table("coverage")
-    assert {c for (c, _), cell in table.cells.items() if table.is_best(c, cell)} == {"stochastic"}
+    assert {condition for condition, _ in table.best} == {"stochastic"}
 
 
 def test_files(tmp_path):

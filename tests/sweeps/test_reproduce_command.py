@@ -34,6 +34,9 @@ def test_small_numbers_keep_their_digits():
     """As many as the page shows: a success rate of 0.85 is not 0.8."""
     rates = {"a": {0: 0.85, 1: 0.93}, "b": {0: 0.85}}
     scores = tuple(Score(c, "success", "lpm", v, PaperNumber(0.9) if c == "a" else None) for c, v in rates.items())
-    evidence = Evidence("lava", "Lava", "", (), "short", {"lpm": "LPM"}, {}, {"success": "success"}, scores=scores)
+    evidence = Evidence(
+        name="lava", title="Lava", place="", about=(), scale="short", methods={"lpm": "LPM"}, conditions={},
+        metrics={"success": "success"}, scores=scores,
+    )  # fmt: skip
     assert [_shown(cell) for cell in analyse(evidence).cells.values()] == ["0.890 ± 0.057 (0.9)", "0.850 (one seed)"]
     assert _shown(None) == "–"

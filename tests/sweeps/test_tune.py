@@ -54,7 +54,8 @@ class Toy:
     def evidence(self, results: Sequence[Result]) -> Evidence:
         values = {r["settings"]["seed"]: r["score"] for r in results}
         return Evidence(
-            "toy", "Toy", "nowhere", (), "smoke", {"rnd": "RND"}, self.conditions, self.metrics,
+            name="toy", title="Toy", place="nowhere", about=(), scale="smoke", methods={"rnd": "RND"},
+            conditions=self.conditions, metrics=self.metrics,
             scores=(Score("clean", "score", "rnd", values),), lower_is_better=self.lower,
         )  # fmt: skip
 
