@@ -72,6 +72,10 @@ class LPMReleaseConfig(LPMConfig):
 
 # The release: linear space, no gate, f trained on the current rollout only.
 RELEASE: Mapping[str, Any] = {**LITERAL, "gate_full": False, "replay": "latest"}
+LONG_RUNS: Mapping[str, Any] = {
+    "normalise": "scalar", "warmup": 10_000, "dynamics_lr": 1e-4, "error_lr": 1e-4, "dynamics_steps": 24,
+    "error_steps": 24,
+}  # fmt: skip
 
 
 def target(form: Form, mse: Tensor, floor: float | Tensor) -> Tensor:
@@ -98,61 +102,22 @@ class LPMRelease(LPM):
     Config = LPMReleaseConfig
     config: LPMReleaseConfig
     reference = "Hou, An & Du 2026, the code published with Beyond Noisy-TVs"
-    variants = MappingProxyType(
-        {
-            **LPM.variants,
-            "release-mnist": {
-                **RELEASE,
-                **MNIST,
-                "reward_scale": 0.2,
-                "error_outputs": 784,
-                "error_every": 5,
-            },
-            "release-miniworld": {
-                **RELEASE,
-                **MINIWORLD,
-                "error_floor": 1e-6,
-                "reward_cap": 0.5,
-                "clamp": (-10.0, 10.0),
-                "error_lr": 1e-2,
-                "error_every": 5,
-            },
-            "release-atari": {
-                **RELEASE,
-                **ATARI,
-                "error_floor": 1e-6,
-                "weight": 0.4,
-                "clamp": (-10.0, 10.0),
-                "normalise": "scalar",
-                "sigmoid": True,
-                "warmup": 10_000,
-                "dynamics_lr": 1e-4,
-                "error_lr": 1e-4,
-                "queue_size": 16_384,
-                "batch_size": 1024,
-                "error_batch_size": 32,
-                "dynamics_steps": 24,
-                "error_steps": 24,
-            },
-            "release-montezuma": {
-                "form": "rnd",
-                "weight": 0.1,
-                "gate_fitted": False,
-                "gate_full": False,
-                "replay": "latest",
-                "normalise": "scalar",
-                "warmup": 10_000,
-                "dynamics_lr": 1e-4,
-                "error_lr": 1e-4,
-                "error_hidden": (512, 512),
-                "queue_size": 10_000,
-                "batch_size": 2048,
-                "error_batch_size": 128,
-                "dynamics_steps": 24,
-                "error_steps": 24,
-            },
-        }
-    )
+    variants = MappingProxyType({
+        **LPM.variants,
+        "release-mnist": {**RELEASE, **MNIST, "reward_scale": 0.2, "error_outputs": 784, "error_every": 5},
+        "release-miniworld": {
+            **RELEASE, **MINIWORLD, "error_floor": 1e-6, "reward_cap": 0.5, "clamp": (-10.0, 10.0), "error_lr": 1e-2,
+            "error_every": 5,
+        },
+        "release-atari": {
+            **RELEASE, **ATARI, **LONG_RUNS, "error_floor": 1e-6, "weight": 0.4, "clamp": (-10.0, 10.0),
+            "sigmoid": True, "queue_size": 16_384, "batch_size": 1024, "error_batch_size": 32,
+        },
+        "release-montezuma": {
+            "form": "rnd", "weight": 0.1, "gate_fitted": False, "gate_full": False, "replay": "latest", **LONG_RUNS,
+            "error_hidden": (512, 512), "queue_size": 10_000, "batch_size": 2048, "error_batch_size": 128,
+        },
+    })  # fmt: skip
 
     def _build_dynamics(self) -> DynamicsModel | RandomTargetModel:
         if self.config.form == "rnd":

@@ -32,32 +32,12 @@ METHODS = tuple(name for name in ALL if name not in ("cell_counts", "lgn-first")
 MAIN = ("lgn", "lpm", "lpm-slow", "lpm-anchored", "rnd", "ensemble", "ama", "etd", "none", "random", *RIVALS)
 EIGHT = {"lpm-8": Method("LPM, 8 steps of f", "lpm", {"dynamics_steps": 8})}
 NOISE = {"none": "no noise", "state": "noise wall", "action": "noise action"}
-LONG = (
-    "lgn",
-    "lpm",
-    "lpm-slow",
-    "lpm-anchored",
-    "rnd",
-    "ensemble",
-    "ama",
-    "etd",
-    "icm",
-    "idf",
-    "none",
-    "random",
-    "cell_counts",
-)
-ONE_STEP: dict[str, Any] = {"epochs": 1, "batch_size": 64}
+LONG = (*MAIN[:8], "icm", "idf", "none", "random", "cell_counts")
+ONE_STEP = {"epochs": 1, "batch_size": 64}
 # The paper's networks and one step an update, with the library's gates, affine output and queue of one update.
-LPM: dict[str, Any] = {
-    "variant": "paper-miniworld",
-    "gate_fitted": True,
-    "affine": True,
-    "queue_size": 64,
-    "buffer_size": 16_384,
-}
+LPM = {"variant": "paper-miniworld", "gate_fitted": True, "affine": True, "queue_size": 64, "buffer_size": 16_384}
 MODELS = ("rnd", "ensemble", "ama", "etd", "eme", "icm", "idf", "forward_error", "pointwise", "ngu", *RIVALS)
-BONUS = {
+BONUS: dict[str, dict[str, Any]] = {
     "lpm": LPM,
     "lpm_release": LPM,
     "lpm_slow": {"variant": "miniworld", "buffer_size": 16_384},
@@ -92,16 +72,13 @@ EXPERIMENT = TrainingExperiment(
     algo="a2c",
     variants={
         **{noise: Condition(label, {"noise": noise}) for noise, label in NOISE.items()},
-        **{
-            f"{noise}-large": Condition(f"{label}, 160 × 120", {"noise": noise, **_env(160, 120)})
-            for noise, label in NOISE.items()
-        },
+        **{f"{noise}-large": Condition(f"{label}, 160 × 120", {"noise": noise, **_env(160, 120)})
+           for noise, label in NOISE.items()},
     },
     methods={**ALL, **EIGHT},
     sizes={
-        "smoke": Scale(
-            64, 2, {"num_envs": 2, "rollout_steps": 8}, ("lpm", "none", "random"), tuple(NOISE), _env(48, 36), BONUS
-        ),
+        "smoke": Scale(64, 2, {"num_envs": 2, "rollout_steps": 8}, ("lpm", "none", "random"), tuple(NOISE),
+                       _env(48, 36), BONUS),
         "short": Scale(10_000, 10, SHORT_AGENT, MAIN, tuple(NOISE), {**_env(80, 60), "threads": 1}, BONUS),
         "long": Scale(50_000, 5, SHORT_AGENT, LONG, tuple(NOISE), {**_env(80, 60), "threads": 1}, BONUS),
         "paper": Scale(50_000, 10, PAPER_AGENT, METHODS, tuple(NOISE), _env(160, 120), BONUS),
@@ -125,4 +102,4 @@ EXPERIMENT = TrainingExperiment(
     ),
     grid=maze_grid,
     lower_is_better=("noise_share",),
-)
+)  # fmt: skip

@@ -106,8 +106,8 @@ def _evidence(env_id: str, runs: Sequence[TrainRun]) -> Evidence:
     present = {score.metric for score in scores}
     # success stands after the return where nobody ever succeeds, or nothing counts as it
     never = not any(any(score.values.values()) for score in scores if score.metric == "success")
-    order = {metric: place for place, metric in enumerate(METRICS)}
-    order["success"] = order["return"] if never else order["success"]
+    order: dict[str, float] = {metric: place for place, metric in enumerate(METRICS)}
+    order["success"] = order["return"] + 0.5 if never else order["success"]
     budgets = sorted({run.config.steps for run in runs})
     if len(budgets) > 1:
         shown = ", ".join(f"{steps:,}" for steps in budgets)

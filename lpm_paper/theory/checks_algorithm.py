@@ -17,7 +17,7 @@ from lpm_paper.theory.linear import (
     retrospective_gain,
 )
 from lpm_paper.theory.noise import geometric_errors, mean_lag, tabular_rewards
-from lpm_paper.theory.result import CheckResult, Effort, Section
+from lpm_paper.theory.result import CheckResult, Effort, section
 from lpm_paper.theory.stream import ONE_DIM, Learner, World
 
 # methods table: D, E[log MSE/sigma^2], std, exp-form mean / sigma^2
@@ -34,23 +34,23 @@ NOISE_TABLE = (
 
 def check_noise(effort: Effort) -> list[CheckResult]:
     """The chi-square table by psi, psi1 and by Monte Carlo (five standard errors), and what follows from it."""
-    section = Section("Pure noise")
+    equal, _, at_most = section("Pure noise")
     rng = np.random.default_rng(4)
     checks = []
     for dim, mean, std, bias in NOISE_TABLE:
         drawn = noise.simulate_noise(rng, dim, effort.draws)
         checks += [
-            section.equal(f"D = {dim}: E[log MSE/sigma^2] by psi", mean, noise.log_error_mean(dim), 1e-6),
-            section.equal(f"D = {dim}: the same, sampled", mean, drawn.log_mean, 5 * drawn.log_mean_se),
-            section.equal(f"D = {dim}: std of log MSE by psi1", std, noise.log_error_std(dim), 1e-6),
-            section.equal(f"D = {dim}: the same, sampled", std, drawn.log_std, 5 * drawn.log_std_se),
-            section.equal(f"D = {dim}: mean of exp(g) - MSE, over sigma^2", bias, noise.exp_form_bias(dim), 1e-6),
-            section.equal(f"D = {dim}: the same, sampled", bias, drawn.exp_bias, 5 * drawn.exp_bias_se),
+            equal(f"D = {dim}: E[log MSE/sigma^2] by psi", mean, noise.log_error_mean(dim), 1e-6),
+            equal(f"D = {dim}: the same, sampled", mean, drawn.log_mean, 5 * drawn.log_mean_se),
+            equal(f"D = {dim}: std of log MSE by psi1", std, noise.log_error_std(dim), 1e-6),
+            equal(f"D = {dim}: the same, sampled", std, drawn.log_std, 5 * drawn.log_std_se),
+            equal(f"D = {dim}: mean of exp(g) - MSE, over sigma^2", bias, noise.exp_form_bias(dim), 1e-6),
+            equal(f"D = {dim}: the same, sampled", bias, drawn.exp_bias, 5 * drawn.exp_bias_se),
         ]
     expected = noise.log_reward_std(2, 4)
     draws = effort.draws // 4
     checks.append(
-        section.equal(
+        equal(
             "D = 2, g from 4 errors: std of r = sqrt(psi1 (1 + 1/n))",
             expected,
             noise.simulate_reward_std(rng, 2, 4, draws),
@@ -63,18 +63,14 @@ def check_noise(effort: Effort) -> list[CheckResult]:
     clamp = -10.0 - np.log(1e-6)
     short_queue = np.hypot(np.exp(noise.log_error_mean(8)) * noise.log_error_std(8), 0.5) / np.sqrt(1000)
     checks += [
-        section.equal("uniform noise on [-1,1]^2: E log MSE = pi/2 - 3", -1.429, mean, 5e-4),
-        section.equal("uniform noise on [-1,1]^2: the same, sampled", mean, sample.mean(), spread),
-        section.equal("uniform noise on [-1,1]^2: std", 1.023, std, 5e-4),
-        section.equal("uniform noise on [-1,1]^2: exp-form bias", -0.0938, bias, 5e-5),
-        section.equal(
-            "exp form with eta = 0.4, D = 784: mean / sigma^2", -0.6, 0.4 * (1 + noise.exp_form_bias(784)) - 1, 2e-3
-        ),
-        section.equal(
-            "samples to detect 0.05 nats at D = 2", 660, noise.samples_to_detect(0.05, noise.log_error_std(2)), 5
-        ),
-        section.equal("g clamped at -10, floor 1e-6: permanent pay", 3.816, clamp, 1e-3),
-        section.at_most(
+        equal("uniform noise on [-1,1]^2: E log MSE = pi/2 - 3", -1.429, mean, 5e-4),
+        equal("uniform noise on [-1,1]^2: the same, sampled", mean, sample.mean(), spread),
+        equal("uniform noise on [-1,1]^2: std", 1.023, std, 5e-4),
+        equal("uniform noise on [-1,1]^2: exp-form bias", -0.0938, bias, 5e-5),
+        equal("exp form with eta = 0.4, D = 784: mean / sigma^2", -0.6, 0.4 * (1 + noise.exp_form_bias(784)) - 1, 2e-3),
+        equal("samples to detect 0.05 nats at D = 2", 660, noise.samples_to_detect(0.05, noise.log_error_std(2)), 5),
+        equal("g clamped at -10, floor 1e-6: permanent pay", 3.816, clamp, 1e-3),
+        at_most(
             "exp form, D = 8, queue and evaluation of 1000: |-0.157 + 0.122| in standard errors",
             2.0,
             (0.157 + noise.exp_form_bias(8)) / short_queue,
@@ -86,10 +82,10 @@ def check_noise(effort: Effort) -> list[CheckResult]:
 
 def check_transient() -> list[CheckResult]:
     """The reward while f learns the mean of a noisy transition: log((b^2 + sigma^2)/sigma^2) only for large D."""
-    section = Section("Reward while noise is learnt")
+    equal, at_least, _ = section("Reward while noise is learnt")
     simple = float(np.log(2.0))
     checks = [
-        section.equal(
+        equal(
             f"D = {dim}, b = sigma: Poisson sum = integral",
             noise.bias_payout_by_integral(dim, float(dim)),
             noise.bias_payout(dim, float(dim)),
@@ -98,10 +94,8 @@ def check_transient() -> list[CheckResult]:
         for dim in (1, 2, 8, 64)
     ]
     checks += [
-        section.equal(
-            "D = 784, b = sigma: log((b^2 + sigma^2)/sigma^2) is close", simple, noise.bias_payout(784, 784.0), 1e-3
-        ),
-        section.at_least(
+        equal("D = 784, b = sigma: log((b^2 + sigma^2)/sigma^2) is close", simple, noise.bias_payout(784, 784.0), 1e-3),
+        at_least(
             "D = 1, b = sigma: pays more than log 2 by at least 0.15",
             simple + 0.15,
             noise.bias_payout(1, 1.0),
@@ -113,17 +107,15 @@ def check_transient() -> list[CheckResult]:
 
 def check_queue() -> list[CheckResult]:
     """Telescoping and the lag of a FIFO error queue."""
-    section = Section("Error queue")
+    equal, _, _ = section("Error queue")
     errors = geometric_errors(0.5, 60, floor=1e-6)
     paid = tabular_rewards(errors, capacity=1, per_cycle=1)
     steep = geometric_errors(1e-3, 8, floor=1e-6)
     delta = -np.log(0.7)
     checks = [
-        section.equal("K = 1: rewards add up to eps_first - eps_last", errors[0] - errors[-1], paid[1:].sum(), 1e-12),
-        section.equal(
-            "from MSE 1 to 0 with floor 1e-6, sum of rewards", 13.8155, tabular_rewards(steep, 1, 1)[1:].sum(), 5e-5
-        ),
-        section.equal(
+        equal("K = 1: rewards add up to eps_first - eps_last", errors[0] - errors[-1], paid[1:].sum(), 1e-12),
+        equal("from MSE 1 to 0 with floor 1e-6, sum of rewards", 13.8155, tabular_rewards(steep, 1, 1)[1:].sum(), 5e-5),
+        equal(
             "including the first visit: g_0 - eps_last",
             2.0 - errors[-1],
             tabular_rewards(errors, 1, 1, initial=2.0).sum(),
@@ -135,12 +127,12 @@ def check_queue() -> list[CheckResult]:
         measured = tabular_rewards(long, capacity, per_cycle)[-1]
         expected = mean_lag(capacity, per_cycle) * delta
         label = f"K = {capacity / per_cycle:g}: steady reward = mean lag x 0.3567"
-        checks.append(section.equal(label, expected, measured, 1e-10))
+        checks.append(equal(label, expected, measured, 1e-10))
     checks.append(
-        section.equal("K = 4: (K+1)/2 x 0.3567", 0.8917, 2.5 * delta, 5e-5, "reported as 0.891: truncated, not rounded")
+        equal("K = 4: (K+1)/2 x 0.3567", 0.8917, 2.5 * delta, 5e-5, "reported as 0.891: truncated, not rounded")
     )
     checks.append(
-        section.equal(
+        equal(
             "K = 1.5625: mean lag is 1.36, not (K+1)/2 = 1.28",
             1.36,
             mean_lag(100, 64),
@@ -153,7 +145,7 @@ def check_queue() -> list[CheckResult]:
 
 def check_mismatch(effort: Effort) -> list[CheckResult]:
     """Averages over parameters and over next observations are different numbers."""
-    section = Section("Two expectations")
+    equal, at_least, at_most = section("Two expectations")
     learning, lucky, known = demo("learning"), demo("lucky"), demo("known")
     rng = np.random.default_rng(5)
     old_var, new_var, noise_var, measured, error = simulate_expected_reward(rng, effort.draws)
@@ -162,21 +154,21 @@ def check_mismatch(effort: Effort) -> list[CheckResult]:
     squared = np.linspace(0.01, 9.0, 50)
     gains = realised_gain(np.full(50, 0.7), squared, 1.0)
     return [
-        section.at_least(
+        at_least(
             "learning cell: the two rewards differ by", 0.05, abs(learning.theorem_reward - learning.algorithm_reward)
         ),
-        section.at_least("lucky prior, misleading data: theorem's r >= IG/c", lucky.bound, lucky.theorem_reward),
-        section.at_most(
+        at_least("lucky prior, misleading data: theorem's r >= IG/c", lucky.bound, lucky.theorem_reward),
+        at_most(
             "lucky prior, misleading data: mean reward over o' is negative",
             -0.5,
             lucky.algorithm_reward,
             note="IG is 0.788 nats; no error model, however good, restores the bound",
         ),
-        section.equal("nothing left to learn: theorem's r", 0, known.theorem_reward, 1e-15),
-        section.equal("nothing left to learn: std of the algorithm's r (D = 1)", 2.221441, known.algorithm_std, 1e-6),
-        section.equal("prior-averaged r = log((sigma^2+s_old)/(sigma^2+s_new)), sampled", closed, measured, 5 * error),
-        section.at_most("prior-averaged r <= 2 I(f(x); last update)", ceiling, closed),
-        section.equal(
+        equal("nothing left to learn: theorem's r", 0, known.theorem_reward, 1e-15),
+        equal("nothing left to learn: std of the algorithm's r (D = 1)", 2.221441, known.algorithm_std, 1e-6),
+        equal("prior-averaged r = log((sigma^2+s_old)/(sigma^2+s_new)), sampled", closed, measured, 5 * error),
+        at_most("prior-averaged r <= 2 I(f(x); last update)", ceiling, closed),
+        equal(
             "fixed (o, a): rank correlation of r with the sample's realised gain",
             -1,
             float(np.corrcoef(np.argsort(np.argsort(gains)), np.argsort(np.argsort(-np.log(squared))))[0, 1]),
@@ -209,7 +201,7 @@ def simulate_expected_reward(rng: np.random.Generator, draws: int) -> tuple[floa
 
 def check_single_samples() -> list[CheckResult]:
     """The one-sample gain of Bayesian regression."""
-    section = Section("Gain of one sample")
+    equal, _, _ = section("Gain of one sample")
     rng = np.random.default_rng(6)
     gaps = []
     for _ in range(100):
@@ -230,16 +222,12 @@ def check_single_samples() -> list[CheckResult]:
         learner.update(features, next_obs, noise_var)
     one_ = np.ones(1)
     return [
-        section.equal("q = 1, e = 0", 0.096574, realised_gain(one_, 0 * one_, 1.0)[0], 5e-7),
-        section.equal(
+        equal("q = 1, e = 0", 0.096574, realised_gain(one_, 0 * one_, 1.0)[0], 5e-7),
+        equal(
             "q = 1, e^2 = 2 sigma^2 (equals the expected gain)", 0.346574, realised_gain(one_, 2 * one_, 1.0)[0], 5e-7
         ),
-        section.equal("expected gain at q = 1", 0.346574, expected_gain(one_)[0], 5e-7),
-        section.equal("closed form against the generic Gaussian KL, largest error", 0, max(gaps), 1e-10),
-        section.equal(
-            "same x again and again: 2 n x expected gain -> 1", 1, 2 * 2000 * expected_gain(repeated)[-1], 1e-3
-        ),
-        section.equal(
-            "expected gains of 150 samples add up to log det / 2", learner.log_det_precision / 2, total, 1e-6
-        ),
+        equal("expected gain at q = 1", 0.346574, expected_gain(one_)[0], 5e-7),
+        equal("closed form against the generic Gaussian KL, largest error", 0, max(gaps), 1e-10),
+        equal("same x again and again: 2 n x expected gain -> 1", 1, 2 * 2000 * expected_gain(repeated)[-1], 1e-3),
+        equal("expected gains of 150 samples add up to log det / 2", learner.log_det_precision / 2, total, 1e-6),
     ]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partialmethod
-from typing import Literal
+from typing import Literal, Protocol
 
 Relation = Literal["equal", "at least", "at most"]
 
@@ -44,22 +43,24 @@ class CheckResult:
         return difference <= self.tolerance
 
 
-@dataclass(frozen=True)
-class Section:
-    """Builds the checks of one group."""
+class Check(Protocol):
+    """Makes the result of one check."""
 
-    title: str
-    """Heading."""
+    def __call__(
+        self, name: str, expected: float, measured: float, tolerance: float = 0.0, note: str = ""
+    ) -> CheckResult: ...
 
-    def check(
-        self, relation: Relation, name: str, expected: float, measured: float, tolerance: float = 0.0, note: str = ""
-    ) -> CheckResult:
-        """measured = expected, at least or at most expected, within the tolerance."""
-        return CheckResult(self.title, name, relation, float(expected), float(measured), float(tolerance), note)
 
-    equal = partialmethod(check, "equal")
-    at_least = partialmethod(check, "at least")
-    at_most = partialmethod(check, "at most")
+def section(title: str) -> tuple[Check, Check, Check]:
+    """What makes the checks of one group: measured equal to, at least or at most expected, within the tolerance."""
+
+    def relation(kind: Relation) -> Check:
+        def check(name: str, expected: float, measured: float, tolerance: float = 0.0, note: str = "") -> CheckResult:
+            return CheckResult(title, name, kind, float(expected), float(measured), float(tolerance), note)
+
+        return check
+
+    return relation("equal"), relation("at least"), relation("at most")
 
 
 @dataclass(frozen=True)
