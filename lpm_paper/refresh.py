@@ -137,13 +137,10 @@ def number(analyses: Analyses, stem: str, condition: str, metric: str, method: s
 def verdicts(analyses: Analyses, what: str) -> str:
     """What is said of the whole (`summary`, inside a paragraph `sentence`), its `cost`, or an experiment's claims."""
     given = list(analyses.values())
-    if what in ("summary", "sentence"):
-        return summary(given)
-    if what == "cost":
-        return cost_table(given)
-    if what not in PAPER.experiments:
+    if what not in ("summary", "sentence", "cost", *PAPER.experiments):
         raise SystemExit(f"verdicts: expected summary, cost or one of {', '.join(PAPER.experiments)}, got {what!r}")
-    return claims_table(given, what)
+    whole = {"summary": summary, "sentence": summary, "cost": cost_table}
+    return whole[what](given) if what in whole else claims_table(given, what)
 
 
 def bonus_table(analyses: Analyses, bonus: str) -> str:
@@ -158,9 +155,8 @@ def bonus_table(analyses: Analyses, bonus: str) -> str:
     method = next((m for m in ALL if ALL[m].bonus == bonus and ALL[m].policy == "learnt"), bonus)
     for title, stem, metric in SCORES:
         table = analysis_of(analyses, stem).table(metric)
-        if method in table.methods:
-            cells = {label: table.cells.get((c, method)) for c, label in table.conditions.items()}
-            said = [f"{rounded_mean(cell.summary.mean)} ({label})" for label, cell in cells.items() if cell]
+        cells = {label: table.cells.get((c, method)) for c, label in table.conditions.items()}
+        if said := [f"{rounded_mean(cell.summary.mean)} ({label})" for label, cell in cells.items() if cell]:
             rows.append([title, ", ".join(said)])
     left = f"{rounded_mean(noise[bonus].final[1])} on noise, {rounded_mean(noise[bonus].unseen)} on something new"
     rows.append(["[Noise table](../noise_table.md): the bonus after learning", left])
@@ -230,8 +226,8 @@ def kills_table(analyses: Analyses, report: str) -> str:
     found = read_json(ROOT / report)
     rows = [[fault, str(n["kills"]), str(n["identical"])] for fault, n in found["faults"].items()]
     rows.append(["**all**", f"**{found['kills']}**", f"**{found['identical']}**"])
-    whole = f"{found['victims']} runs killed in {found['cases']} ways, {_machine(found)}"
-    return f"{markdown_table(('killed', 'times', 'identical in the end'), rows)}\n\n{whole}"
+    table = markdown_table(("killed", "times", "identical in the end"), rows)
+    return f"{table}\n\n{found['victims']} runs killed in {found['cases']} ways, {_machine(found)}"
 
 
 def fuzz_table(analyses: Analyses, report: str) -> str:
@@ -326,10 +322,9 @@ def sensors_table(analyses: Analyses, task: str, metric: str) -> str:
     return markdown_table(("learner", "bonus", *(words[kind] for kind in kinds)), rows)
 
 
-def noise_of(run: Mapping[str, Any]) -> list[float]:
+def noise_of(run: Mapping[str, Any]) -> Any:
     """The curve of the share of steps that showed noise."""
-    curve: list[float] = run["curve"].get("noise_share", [0.0])
-    return curve
+    return run["curve"].get("noise_share", [0.0])
 
 
 MARKERS: Mapping[str, Callable[..., str]] = {
@@ -516,15 +511,13 @@ def main(words: list[str] | None = None) -> int:
         pages = write_pages([ROOT / "results"], Path(name) / "index.html")
     analyses = {analysis.name: analysis for analysis in pages.analyses}
     front, cards = analyses["mountain-car-short"], leaderboard.scorecards()
-    stale: list[tuple[Path, Callable[[], object]]] = []
-    if drawn_from(FRONT) != front_data(front):
-        stale.append((FRONT, partial(draw_front, front, FRONT)))
-    if drawn_from(SB3_FIGURE) != sb3_results.picture_data():
-        stale.append((SB3_FIGURE, partial(sb3_results.draw, SB3_FIGURE)))
-    if drawn_from(SUITE_FIGURE) != leaderboard.picture_data(cards):
-        stale.append((SUITE_FIGURE, lambda: write_atomic(SUITE_FIGURE, leaderboard.png(cards))))
-    shown = [(path, data(), picture) for path, (data, picture) in PICTURES.items()]
-    stale += [(path, partial(picture, path, data)) for path, data, picture in shown if drawn_from(path) != data]
+    shown: list[tuple[Path, Any, Callable[[], object]]] = [
+        (FRONT, front_data(front), partial(draw_front, front, FRONT)),
+        (SB3_FIGURE, sb3_results.picture_data(), partial(sb3_results.draw, SB3_FIGURE)),
+        (SUITE_FIGURE, leaderboard.picture_data(cards), lambda: write_atomic(SUITE_FIGURE, leaderboard.png(cards))),
+        *((path, data(), partial(draw, path, data())) for path, (data, draw) in PICTURES.items()),
+    ]
+    stale = [(path, draw) for path, data, draw in shown if drawn_from(path) != data]
     draw = drawings(pages.analyses)
     for path in documents():
         text = path.read_text(encoding="utf-8")

@@ -30,13 +30,20 @@ class Judged:
     """A claim of the paper with its verdict."""
 
     experiment: str
-    claim: Claim
-    scale: str
-    """At which it was run; empty if it was not."""
+    analysis: Analysis | None
+    """Of the runs that could decide it; None if there are none."""
     result: ClaimResult
-    seeds: tuple[int, int]
     budget: str
     """What would decide it, in words; empty if it is decided."""
+
+    @property
+    def claim(self) -> Claim:
+        return self.result.claim
+
+    @property
+    def scale(self) -> str:
+        """At which it was run; empty if it was not."""
+        return "" if self.analysis is None or self.result.verdict == "not run" else self.analysis.evidence.scale
 
 
 def judge(analyses: Sequence[Analysis]) -> list[Judged]:
@@ -48,23 +55,15 @@ def judge(analyses: Sequence[Analysis]) -> list[Judged]:
         for claim in experiment.claims:
             labels = [experiment.methods[method].label for method in (claim.better, claim.worse)]
             analysis, result = found.get((name, claim), (None, not_run(claim, "", labels)))
-            judged.append(
-                Judged(
-                    name,
-                    claim,
-                    "" if analysis is None or result.verdict == "not run" else analysis.evidence.scale,
-                    result,
-                    analysis.seeds_of(claim) if analysis is not None else (0, 0),
-                    _budget(experiment, claim, result, analysis, analyses),
-                )
-            )
+            judged.append(Judged(name, analysis, result, _budget(experiment, result, analysis, analyses)))
     return judged
 
 
 def _budget(
-    experiment: Experiment, claim: Claim, result: ClaimResult, analysis: Analysis | None, analyses: Sequence[Analysis]
+    experiment: Experiment, result: ClaimResult, analysis: Analysis | None, analyses: Sequence[Analysis]
 ) -> str:
     """What would decide an open claim."""
+    claim = result.claim
     if result.verdict == "not run":
         scale, seeds = ("", (0, 0)) if analysis is None else (analysis.evidence.scale, analysis.seeds_of(claim))
         pairs = zip((claim.better, claim.worse), seeds, strict=True)
@@ -153,8 +152,7 @@ def claims_table(analyses: Sequence[Analysis], name: str) -> str:
     for judged in judge(analyses):
         if judged.experiment != name:
             continue
-        result, (first, second) = judged.result, judged.seeds
-        shown = "–"
+        result, shown, where = judged.result, "–", "–"
         if result.difference is not None and result.corrected is not None:
             sign = "+" if result.difference > 0 else ""
             places = decimals(None, result.difference)
@@ -162,20 +160,14 @@ def claims_table(analyses: Sequence[Analysis], name: str) -> str:
             if result.reverse is not None and result.reverse < result.corrected:
                 p = f"opposite: p {_p(result.reverse)}"
             shown = f"{sign}{number(result.difference, places)}, {p}"
-        where = f"{_steps(judged)}{first} and {second} seeds" if judged.scale else "–"
-        reason = result.why.split(";")[0]
-        rows.append(
-            (judged.claim.text, f"**{result.verdict}**", where, shown, reason, judged.budget or "–")
-        )  # fmt: skip
+        if judged.analysis is not None and judged.scale:
+            experiment, (first, second) = load_experiment(name), judged.analysis.seeds_of(judged.claim)
+            size = experiment.sizes.get(judged.scale) if isinstance(experiment, TrainingExperiment) else None
+            where = f"{f'{size.steps:,} steps, ' if size else ''}{first} and {second} seeds"
+        reason, budget = result.why.split(";")[0], judged.budget or "–"
+        rows.append((judged.claim.text, f"**{result.verdict}**", where, shown, reason, budget))
     head = ("the paper says", "verdict", "run at", "difference, corrected p", "why", "what would decide it")
     return markdown_table(head, rows)
-
-
-def _steps(judged: Judged) -> str:
-    """The length of the runs; nothing where there is none."""
-    experiment = load_experiment(judged.experiment)
-    size = experiment.sizes.get(judged.scale) if isinstance(experiment, TrainingExperiment) else None
-    return f"{size.steps:,} steps, " if size else ""
 
 
 def _p(p: float) -> str:

@@ -168,7 +168,7 @@ def test_a_sweep_without_numba_fails_once_before_the_first_run(
     def broken(*_: Any) -> None:
         raise ImportError(f"the maze needs numba: {pip_install('maze')}")
 
-    monkeypatch.setattr("lpm.commands.preflight.make_envs", broken)
+    monkeypatch.setattr("lpm.runs.make_envs", broken)
     assert main(["reproduce", "maze", "--scale", "smoke", "--out", str(tmp_path / "r")]) == 1
     said = capsys.readouterr()
     assert said.err == f"lpm reproduce: the maze needs numba: {pip_install('maze')}\n"

@@ -123,7 +123,7 @@ def test_the_commands_that_a_page_only_names_are_understood(page: str, monkeypat
         raise Reached
 
     monkeypatch.setattr("lpm.sweeps.run_jobs", reached)
-    for check in ("lpm.commands.reproduce.preflight", "lpm.suite.jobs.check"):
+    for check in ("lpm.experiments.training.TrainingExperiment.preflight", "lpm.suite.jobs.check"):
         monkeypatch.setattr(check, lambda *_: None)
     monkeypatch.setattr("lpm.commands.train._train", reached)
     monkeypatch.setattr("lpm_paper.theory_command.run", reached)

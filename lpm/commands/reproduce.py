@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
 
-from lpm.commands.preflight import preflight
 from lpm.commands.terminal import continued, parse, print_table, terminal
 from lpm.report.analysis import NOT_RUN, Analysis, Cell
 from lpm.report.text import as_printed, count_of, plus_minus
@@ -76,7 +76,8 @@ def reproduce(options: Reproduce, out: Path) -> int:
         f"{count_of(len(conditions), 'condition')} × {count_of(seeds, 'seed')}, into {out}"
     )
     expect_own(out, "results of lpm reproduce", "runs")
-    preflight(experiment, options.scale, conditions, methods[0], "scipy")
+    import_module("scipy")  # what is used only at the end is missed at once
+    experiment.preflight(options.scale, conditions, methods[0])
     _, failures = run_jobs(jobs, experiment.run, workers=options.workers, ray=options.ray, console=console)
     pages = write_pages([out], out, failures)
     for analysis in pages.analyses:

@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,7 +15,6 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 
-from lpm.commands.preflight import preflight
 from lpm.commands.terminal import continued, parse, print_table, terminal
 from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, lookup
@@ -138,7 +138,9 @@ def tune(options: Tune, experiment: Experiment, out: Path) -> int:
             f"{experiment.title} ({options.scale}, {runs.condition}): {options.trials} settings of {options.method} × "
             f"{options.seeds} seeds, by {runs.metric}, into {out}"
         )
-        preflight(experiment, options.scale, [runs.condition], options.method, "optuna", "scipy")
+        for package in ("optuna", "scipy"):
+            import_module(package)
+        experiment.preflight(options.scale, [runs.condition], options.method)
         batch = max(options.workers // options.seeds, 1)
         given = {"trials": options.trials, "batch": batch, "seed": options.seed}
         trials = search(out, runs.fields, settings, runs.evaluate, **given)

@@ -23,7 +23,7 @@ from lpm.agents.collect import Envs, find_attribute
 from lpm.agents.policy import ActorCritic
 from lpm.commands.terminal import parse, terminal
 from lpm.core.spaces import Spaces
-from lpm.experiments.pictures import maze_grid, mountain_car_grid, square_grid
+from lpm.experiments.pictures import floor_grid, maze_grid, mountain_car_grid, square_grid
 from lpm.runs.build import make_envs
 from lpm.runs.checkpoint import CheckpointError, Loaded, load_checkpoint
 from lpm.runs.config import RunConfig
@@ -179,8 +179,5 @@ LAYOUTS = {"lpm/MountainCar-v0": mountain_car_grid, "lpm/NMaze-v0": maze_grid, "
 def laid_out(config: RunConfig, visits: NDArray[Any]) -> NDArray[np.float64] | None:
     """Visits per cell as a picture, NaN where no agent can be; None where nobody knows how the cells lie."""
     if config.env_id == "lpm/Rooms-v0":  # its cells are the floor, which its settings draw
-        free = find_attribute(make_envs(config, 1), "free", None)
-        picture: NDArray[np.float64] = np.full(free.shape, np.nan)
-        picture[free] = visits
-        return picture
+        return floor_grid(find_attribute(make_envs(config, 1), "free", None), visits)
     return LAYOUTS[config.env_id](visits.astype(np.float64)) if config.env_id in LAYOUTS else None

@@ -15,20 +15,9 @@ from lpm.envs.minigrid import MiniGridObservation, MiniGridVector
 __all__ = ["MiniGridObservation", "MiniGridVector"]
 
 # Strings: a simulation and the packages it needs are imported only when an environment is made.
-_ENTRY_POINTS = {
-    "MountainCar": ("lpm.envs.mountain_car:MountainCar", "lpm.envs.mountain_car:MountainCarVector"),
-    "NMaze": ("lpm.envs.maze:NMaze", "lpm.envs.maze:NMazeVector"),
-    "NoisyMaze": ("lpm.envs.noisy_maze:make_single", "lpm.envs.noisy_maze:make_noisy_maze"),
-    "Atari": ("lpm.envs.atari:Atari", "lpm.envs.atari:AtariVector"),
-    "LavaCrossing": ("lpm.envs.lava:LavaCrossing", "lpm.envs.lava:LavaCrossingVector"),
-    "DeepSea": ("lpm.envs.deep_sea:DeepSea", "lpm.envs.deep_sea:DeepSeaVector"),
-    "Rooms": ("lpm.envs.rooms:Rooms", "lpm.envs.rooms:RoomsVector"),
-}
-
-for _name, (_single, _vector) in _ENTRY_POINTS.items():
-    register(id=f"lpm/{_name}-v0", entry_point=_single, vector_entry_point=_vector)
-register(
-    id="lpm/MultiRoomNoisyTV-N7-S4-v0",
-    entry_point="lpm.envs.multiroom_tv:MultiRoomNoisyTV",
-    kwargs={"minNumRooms": 7, "maxNumRooms": 7, "maxRoomSize": 4},
-)
+for _name, _module in {"MountainCar": "mountain_car", "NMaze": "maze", "NoisyMaze": "noisy_maze", "Atari": "atari",
+                       "LavaCrossing": "lava", "DeepSea": "deep_sea", "Rooms": "rooms"}.items():  # fmt: skip
+    _entry = f"lpm.envs.{_module}:{_name}"
+    register(id=f"lpm/{_name}-v0", entry_point=_entry, vector_entry_point=f"{_entry}Vector")
+_rooms = {"minNumRooms": 7, "maxNumRooms": 7, "maxRoomSize": 4}
+register(id="lpm/MultiRoomNoisyTV-N7-S4-v0", entry_point="lpm.envs.multiroom_tv:MultiRoomNoisyTV", kwargs=_rooms)

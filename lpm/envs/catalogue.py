@@ -130,10 +130,9 @@ def _mazes() -> list[EnvEntry]:
         "maze_part_noise": ("NoisyMaze", {"noise": "part"}, "the maze with a third of the picture random pixels"),
         "maze_small_noise": ("NoisyMaze", {"noise": "small"}, "the maze with a little noise on every pixel"),
     }
-    return [
-        EnvEntry(name, f"lpm/{env}-v0", settings, what, watch if "action" in name else walk, "numba", "maze")
-        for name, (env, settings, what) in conditions.items()
-    ]
+    demos = {name: watch if "action" in name else walk for name in conditions}
+    return [EnvEntry(name, f"lpm/{env}-v0", settings, what, demos[name], "numba", "maze")
+            for name, (env, settings, what) in conditions.items()]  # fmt: skip
 
 
 def _games() -> list[EnvEntry]:

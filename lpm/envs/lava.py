@@ -44,19 +44,16 @@ def view_table(size: int) -> NDArray[np.int64]:
     outside, own, hidden = size * size, size * size + 1, size * size + 2
     table = np.empty((size, size, 4, VIEW, VIEW), dtype=np.int64)
     half = VIEW // 2
-    for x in range(size):
-        for y in range(size):
-            for direction in range(4):
-                ahead, right = _STEPS[direction], _STEPS[(direction + 1) % 4]
-                opaque = np.ones((VIEW, VIEW), dtype=np.bool_)
-                for i in range(VIEW):
-                    for j in range(VIEW):
-                        tx, ty = np.array((x, y)) + ahead * (VIEW - 1 - j) + right * (i - half)
-                        inside = 0 <= tx < size and 0 <= ty < size
-                        table[x, y, direction, i, j] = ty * size + tx if inside else outside
-                        opaque[i, j] = not (0 < tx < size - 1 and 0 < ty < size - 1)
-                table[x, y, direction][~_visible(opaque)] = hidden
-                table[x, y, direction, half, VIEW - 1] = own
+    i, j = np.indices((VIEW, VIEW))
+    for x, y, direction in np.ndindex(size, size, 4):
+        (ahead_x, ahead_y), (right_x, right_y) = _STEPS[direction], _STEPS[(direction + 1) % 4]
+        tx = x + ahead_x * (VIEW - 1 - j) + right_x * (i - half)
+        ty = y + ahead_y * (VIEW - 1 - j) + right_y * (i - half)
+        nearest, farthest = np.minimum(tx, ty), np.maximum(tx, ty)
+        seen = table[x, y, direction]
+        seen[:] = np.where((nearest >= 0) & (farthest < size), ty * size + tx, outside)
+        seen[~_visible((nearest <= 0) | (farthest >= size - 1))] = hidden
+        seen[half, VIEW - 1] = own
     return table
 
 
@@ -182,11 +179,8 @@ class LavaCrossingVector(BatchedEnv):
 
     def _info(self) -> dict[str, Array]:
         inner = self._position - 1
-        return {
-            "cell": inner[:, 1] * (self.size - 2) + inner[:, 0],
-            "noise": np.zeros(self.num_envs, dtype=np.bool_),
-            "success": self._success.copy(),
-        }
+        cell, noise = inner[:, 1] * (self.size - 2) + inner[:, 0], np.zeros(self.num_envs, dtype=np.bool_)
+        return {"cell": cell, "noise": noise, "success": self._success.copy()}
 
     def _limits(self) -> dict[str, tuple[Any, Any]]:
         return {"grid": (UNSEEN, LAVA), "position": (1, self.size - 2), "direction": (0, 3), "steps": (0, 2**62)}

@@ -19,7 +19,12 @@ from lpm.envs.maze_geometry import CAMERA_HEIGHT, FOV_Y, NOISE_WALL, WALL_HEIGHT
 from lpm.envs.maze_scene import Scene, build_scene
 from lpm.envs.numba_helpers import compiled, numba_threads
 from lpm.envs.rng import GOLDEN, mix64
+from lpm.envs.vector import Mask
 
+Bytes = NDArray[np.uint8]
+Words = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 DEFAULT_THREADS = numba_threads("the maze")
 _SLOPE = math.tan(FOV_Y / 2)
 _CEILING = WALL_HEIGHT - CAMERA_HEIGHT
@@ -67,7 +72,7 @@ def _mix(a: np.uint64, b: np.uint64, weight: np.uint64) -> np.uint64:
 
 
 @compiled
-def _sample(texels: NDArray[np.uint64], start: np.uint64, bits: np.uint64, u: int, v: int) -> np.uint64:
+def _sample(texels: Words, start: np.uint64, bits: np.uint64, u: int, v: int) -> np.uint64:
     """Bilinear sample at texel coordinates (u, v), in 1/65536 of a texel, of a periodic square of side 2**bits."""
     # Unsigned throughout: numba then leaves out its handling of negative indices.
     iu, iv = np.uint64(u), np.uint64(v)
@@ -83,16 +88,14 @@ def _sample(texels: NDArray[np.uint64], start: np.uint64, bits: np.uint64, u: in
 
 
 @compiled
-def _put(out: NDArray[np.uint8], at: np.uint64, colour: np.uint64) -> None:
+def _put(out: Bytes, at: np.uint64, colour: np.uint64) -> None:
     out[at] = colour & _255
     out[at + _1] = (colour >> _16) & _255
     out[at + _2] = (colour >> _32) & _255
 
 
 @compiled
-def _spans(
-    pose: NDArray[np.float64], height: int, width: int, s: Scene
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _spans(pose: Floats, height: int, width: int, s: Scene) -> tuple[Ints, Floats]:
     """Per image column: the wall it shows, and that wall's depth, top row, bottom row (fractional) and u in metres.
 
     The last value is how many metres of wall one pixel spans sideways.
@@ -120,9 +123,7 @@ def _spans(
 
 
 @compiled
-def _draw_planes(
-    out: NDArray[np.uint8], height: int, width: int, pose: NDArray[np.float64], spans: NDArray[np.float64], s: Scene
-) -> None:
+def _draw_planes(out: Bytes, height: int, width: int, pose: Floats, spans: Floats, s: Scene) -> None:
     """Draw floor and ceiling where no wall covers a pixel completely."""
     focal = 0.5 * height / _SLOPE
     cos, sin = math.cos(pose[2]), math.sin(pose[2])
@@ -155,9 +156,7 @@ def _draw_planes(
 
 
 @compiled
-def _draw_walls(
-    out: NDArray[np.uint8], height: int, width: int, walls: NDArray[np.int64], spans: NDArray[np.float64], s: Scene
-) -> None:
+def _draw_walls(out: Bytes, height: int, width: int, walls: Ints, spans: Floats, s: Scene) -> None:
     """Draw the wall of each column over the planes, blending its first and last pixel with what they cover."""
     focal = 0.5 * height / _SLOPE
     stride = np.uint64(width) * _3
@@ -186,7 +185,7 @@ def _draw_walls(
 
 
 @compiled
-def _render_rows(out: NDArray[np.uint8], pose: NDArray[np.float64], rows: NDArray[np.int64], s: Scene) -> None:
+def _render_rows(out: Bytes, pose: Floats, rows: Ints, s: Scene) -> None:
     height, width = out.shape[1], out.shape[2]
     for row in rows:
         walls, spans = _spans(pose[row], height, width, s)
@@ -196,15 +195,7 @@ def _render_rows(out: NDArray[np.uint8], pose: NDArray[np.float64], rows: NDArra
 
 
 @compiled
-def _noise_rows(
-    out: NDArray[np.uint8],
-    pose: NDArray[np.float64],
-    keys: NDArray[np.uint64],
-    shown: NDArray[np.bool_],
-    rows: NDArray[np.int64],
-    noise_wall: int,
-    s: Scene,
-) -> None:
+def _noise_rows(out: Bytes, pose: Floats, keys: Words, shown: Mask, rows: Ints, noise_wall: int, s: Scene) -> None:
     height, width = out.shape[1], out.shape[2]
     for row in rows:
         walls, spans = _spans(pose[row], height, width, s)
@@ -222,9 +213,7 @@ def _noise_rows(
 
 
 @compiled
-def _image_rows(
-    out: NDArray[np.uint8], images: NDArray[np.uint8], index: NDArray[np.int64], rows: NDArray[np.int64]
-) -> None:
+def _image_rows(out: Bytes, images: Bytes, index: Ints, rows: Ints) -> None:
     height, width = out.shape[1], out.shape[2]
     tall, wide = images.shape[1], images.shape[2]
     left = np.empty(width, dtype=np.uint64)
@@ -263,30 +252,21 @@ class MazeRenderer:
         self._scene = build_scene()
         self._pool: tuple[int, ThreadPoolExecutor] | None = None
 
-    def render(self, out: NDArray[np.uint8], pose: NDArray[np.float64], rows: NDArray[np.int64]) -> None:
+    def render(self, out: Bytes, pose: Floats, rows: Ints) -> None:
         """Draw the view from `pose` into `out` (rows, height, width, 3) for the given rows."""
         self._split(rows, lambda part: _render_rows(out, pose, part, self._scene))
 
-    def paint_noise(
-        self,
-        out: NDArray[np.uint8],
-        pose: NDArray[np.float64],
-        keys: NDArray[np.uint64],
-        rows: NDArray[np.int64],
-        wall: int = NOISE_WALL,
-    ) -> NDArray[np.bool_]:
+    def paint_noise(self, out: Bytes, pose: Floats, keys: Words, rows: Ints, wall: int = NOISE_WALL) -> Mask:
         """Fill a wall with random pixels, a function of the row's key; tell in which rows it is in view."""
         shown = np.zeros(len(pose), dtype=np.bool_)
         self._split(rows, lambda part: _noise_rows(out, pose, keys, shown, part, wall, self._scene))
         return shown
 
-    def paint_images(
-        self, out: NDArray[np.uint8], images: NDArray[np.uint8], index: NDArray[np.int64], rows: NDArray[np.int64]
-    ) -> None:
+    def paint_images(self, out: Bytes, images: Bytes, index: Ints, rows: Ints) -> None:
         """Replace the given rows by `images[index[row]]`, stretched bilinearly to the frame."""
         self._split(rows, lambda part: _image_rows(out, images, index, part))
 
-    def _split(self, rows: NDArray[np.int64], work: Callable[[NDArray[np.int64]], None]) -> None:
+    def _split(self, rows: Ints, work: Callable[[Ints], None]) -> None:
         if self.threads == 1 or len(rows) < 2:
             work(rows)
             return

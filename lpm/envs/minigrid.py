@@ -33,9 +33,8 @@ added to every number of every observation."""
 OBJECTS, COLOURS, STATES, DIRECTIONS = 11, 6, 3, 4
 _CODES = np.indices((STATES, COLOURS, OBJECTS)).reshape(3, -1)[::-1].T.astype(np.uint8)
 """Object, colour and state of each place by one number, object + 11 colour + 66 state."""
-_ONEHOT = np.concatenate(
-    [np.eye(size, dtype=np.uint8)[_CODES[:, i]] for i, size in enumerate((OBJECTS, COLOURS, STATES))], axis=1
-)
+_EYES = (np.eye(size, dtype=np.uint8) for size in (OBJECTS, COLOURS, STATES))
+_ONEHOT = np.concatenate([eye[codes] for eye, codes in zip(_EYES, _CODES.T, strict=True)], axis=1)
 _NUMBER = {tuple(codes): number for number, codes in enumerate(_CODES.tolist())}
 _UNSEEN, _EMPTY = _NUMBER[0, 0, 0], _NUMBER[1, 0, 0]
 _OPAQUE = (_CODES[:, 0] == 2) | ((_CODES[:, 0] == 4) & (_CODES[:, 2] > 0))  # walls, and doors that are not open
@@ -230,11 +229,8 @@ class MiniGridVector(BatchedEnv):
         return {"cell": np.full(self.num_envs, -1), "noise": self._noisy.copy()}
 
     def _limits(self) -> dict[str, tuple[Any, Any]]:
-        return {
-            "actions": (0, int(self.single_action_space.n) - 1),  # type: ignore[attr-defined]
-            "count": (0, self._actions.shape[1]),
-            "screen": (0, len(_CODES) - 1),
-        }
+        space: Any = self.single_action_space
+        return {"actions": (0, space.n - 1), "count": (0, self._actions.shape[1]), "screen": (0, len(_CODES) - 1)}
 
     def set_state(self, state: State) -> None:
         """Put back what `get_state` gave: episodes are played again from their start, which needs no copy of a grid."""

@@ -240,10 +240,8 @@ def folder_images(folder: str, size: tuple[int, int]) -> Images:
     frames = []
     for path in paths:
         with open_regular(path) as stream, Image.open(stream, formats=_FORMATS) as image:
-            if image.width * image.height > _MAX_PIXELS:
-                raise ValueError(
-                    f"{path}: expected at most {_MAX_PIXELS:,} pixels, got {image.width:,} x {image.height:,}"
-                )
+            pixels = image.width * image.height
+            expect(pixels <= _MAX_PIXELS, f"{path}: expected at most {_MAX_PIXELS:,} pixels", pixels)
             frames.append(np.asarray(image.convert("RGB").resize((width, height), Image.Resampling.BILINEAR)))
     return np.stack(frames)
 
@@ -254,9 +252,9 @@ class Screen:
     def __init__(self, config: NoiseConfig, space: gym.Space[Any], source: Source | None = None) -> None:
         if not isinstance(space, Box):
             raise ValueError(f"a noisy TV needs a Box observation space, got {space}")
-        if len(config.region) > len(space.shape) or any(
-            not 0 <= start < stop <= size for (start, stop), size in zip(config.region, space.shape, strict=False)
-        ):
+        parts = zip(config.region, space.shape, strict=False)
+        inside = all(0 <= start < stop <= size for (start, stop), size in parts)
+        if len(config.region) > len(space.shape) or not inside:
             raise ValueError(f"region {config.region} does not lie within observations of shape {space.shape}")
         self.config = config
         self.slices = tuple(slice(start, stop) for start, stop in config.region)

@@ -29,7 +29,7 @@ FAMILIES: dict[Family, str] = {
 SMALL = 16.0  # standard deviation of the small noise, in levels of 256
 
 
-def make_noisy_maze(
+def NoisyMazeVector(
     num_envs: int = 1,
     noise: Family = "none",
     width: int = 160,
@@ -46,17 +46,10 @@ def make_noisy_maze(
     return envs if around is None else NoisyVectorEnv(envs, around)
 
 
-def make_single(
-    noise: Family = "none",
-    width: int = 160,
-    height: int = 120,
-    max_steps: int | None = None,
-    render_mode: str | None = None,
-) -> Env[Any, Any]:
+def NoisyMaze(noise: Family = "none", height: int = 120, **settings: Any) -> Env[Any, Any]:
     """One maze under one family of noise; `gymnasium.make("lpm/NoisyMaze-v0", ...)` gives this."""
     around = _around(noise, height)
-    own = {"width": width, "height": height, "max_steps": max_steps, **_OWN.get(noise, {})}
-    env = NMaze(render_mode=render_mode, **own)
+    env = NMaze(height=height, **settings, **_OWN.get(noise, {}))
     return env if around is None else NoisyEnv(env, around)
 
 

@@ -66,11 +66,8 @@ def generators_to_array(generators: Sequence[np.random.Generator]) -> NDArray[np
     rows = []
     for generator in generators:
         state: dict[str, Any] = dict(generator.bit_generator.state)
-        value, increment = state["state"]["state"], state["state"]["inc"]
-        rows.append(
-            [value >> 64, value & _LOW_64, increment >> 64, increment & _LOW_64,
-             state["has_uint32"], state["uinteger"]]
-        )  # fmt: skip
+        words = [part for value in state["state"].values() for part in divmod(value, 1 << 64)]
+        rows.append([*words, state["has_uint32"], state["uinteger"]])
     return np.array(rows, dtype=np.uint64)
 
 

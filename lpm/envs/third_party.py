@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -61,10 +62,8 @@ def _near(name: str) -> str:
     """Other versions of the same name, or else the most alike ids."""
     known = sorted(gymnasium.registry)
     base = name.rpartition("-v")[0] or name
-    near = [other for other in known if other.rpartition("-v")[0] == base] or difflib.get_close_matches(
-        name, known, n=3
-    )
-    if near:
+    versions = [other for other in known if other.rpartition("-v")[0] == base]
+    if near := versions or difflib.get_close_matches(name, known, n=3):
         return f"did you mean {' or '.join(near)}?"
     return "lpm envs lists ours, gymnasium.pprint_registry() all; an id of your own is given as module:id"
 
@@ -105,14 +104,14 @@ def _has_fixed_size(space: Space[Any]) -> bool:
     return not isinstance(space, Text)
 
 
-def _is_picture(space: Space[Any]) -> bool:
-    return isinstance(space, Box) and len(space.shape) in (2, 3) and min(space.shape[:2]) > 1
-
-
 def _only(env: gymnasium.Env[Any, Any], key: str) -> gymnasium.Wrapper[Any, Any, Any, Any]:
     """One entry of a dictionary, such as MiniGrid's image."""
     space: Any = env.observation_space
-    return gymnasium.wrappers.TransformObservation(env, lambda observation: observation[key], space[key])
+    return gymnasium.wrappers.TransformObservation(env, itemgetter(key), space[key])
+
+
+def _is_picture(space: Space[Any]) -> bool:
+    return isinstance(space, Box) and len(space.shape) in (2, 3) and min(space.shape[:2]) > 1
 
 
 def make_readable(
@@ -145,10 +144,8 @@ def reading_note(env_id: str, wrap: Wrap, arguments: Mapping[str, Any] = Mapping
         return f"Observations: {view}; the mission is left out."
     if _is_game(spec, wrap):
         sticky = spec.kwargs.get("repeat_action_probability", 0.0)
-        return (
-            "Observations: 84x84 gray, 4 frames repeated and 4 stacked; up to 30 no-ops at the start, sticky actions "
-            f"{sticky:g}. --wrap none leaves the game as it is."
-        )
+        frames = "84x84 gray, 4 frames repeated and 4 stacked; up to 30 no-ops at the start"
+        return f"Observations: {frames}, sticky actions {sticky:g}. --wrap none leaves the game as it is."
     return ""
 
 

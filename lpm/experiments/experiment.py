@@ -79,6 +79,9 @@ class Experiment(Description):
         """What results of one scale show."""
         raise NotImplementedError
 
+    def preflight(self, scale: str, conditions: Sequence[str], method: str) -> None:
+        """Try once what every run needs, so that it fails at once and once."""
+
     # ---- what all have ------------------------------------------------------------------------------------
     def default_methods(self, scale: str) -> tuple[str, ...]:
         """The methods that this size runs unless told otherwise."""

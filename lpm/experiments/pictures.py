@@ -18,6 +18,13 @@ def maze_grid(visits: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(maze_cells(), visits.reshape(GRID), np.nan).T
 
 
+def floor_grid(free: NDArray[np.bool_], visits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A floor from above, indexed [y, x], whose free cells are numbered row by row."""
+    floor = np.full(free.shape, np.nan)
+    floor[free] = visits
+    return floor
+
+
 def square_grid(visits: NDArray[np.float64]) -> NDArray[np.float64]:
     """A square floor from above, its cells numbered row by row."""
     side = int(np.sqrt(len(visits)))

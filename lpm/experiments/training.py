@@ -149,6 +149,13 @@ class TrainingExperiment(Experiment):
         """One run."""
         return run_training(task, tick, scratch)
 
+    def preflight(self, scale: str, conditions: Sequence[str], method: str) -> None:
+        """Make the environment of every condition."""
+        from lpm.runs import make_envs
+
+        for condition in conditions:
+            make_envs(self.job(scale, condition, method, 0, Path()).task, 1).close()
+
     def evidence(self, results: Sequence[Result]) -> Evidence:
         """Scores, curves and heat maps, in the order of methods and conditions."""
         cells = self.found(results)
@@ -184,8 +191,9 @@ class TrainingExperiment(Experiment):
 
     def scored(self, result: Result) -> dict[str, float]:
         """The scores of a stored run. Computed anew, so that a changed score needs no new runs."""
-        budget = float(result["settings"]["config"]["run"]["steps"])
-        missing = {metric: budget if math.isinf(value) else value for metric, value in self.unreached.items()}
+        own = result["settings"]
+        missing = {metric: float(own["config"]["run"]["steps"]) if math.isinf(value) else value
+                   for metric, value in self.unreached.items()}  # fmt: skip
         return {**missing, **self.score(result["curves"], visits_of(result))}
 
     def _curves(self, condition: str, method: str, found: Sequence[Result]) -> list[Curve]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from lpm.envs import maze_geometry
 from lpm.envs.rooms import generate_layout
 from lpm.experiments.experiment import Method
 from lpm.experiments.methods import BASELINES
-from lpm.experiments.pictures import maze_grid, mountain_car_grid
+from lpm.experiments.pictures import floor_grid, maze_grid, mountain_car_grid
 from lpm.experiments.training import Condition, Scale, Scores, Settings, TrainingExperiment, average
 
 VERSION = 1
@@ -63,18 +63,6 @@ def score_maze(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> 
         arm, cell = maze_geometry.ROOMS[0], maze_geometry.CELL
         beyond.reshape(maze_geometry.GRID)[: round(arm.max_x / cell), : round(arm.max_z / cell)] = 0
     return score(curves, beyond)
-
-
-def rooms_grid(num_rooms: int, room_size: int = 7) -> Grid:
-    """A picture of visits: the floor from above, nothing where there are walls."""
-    free = generate_layout(num_rooms, room_size, 0)
-
-    def grid(visits: NDArray[np.float64]) -> NDArray[np.float64]:
-        floor = np.full(free.shape, np.nan)
-        floor[free] = visits
-        return floor
-
-    return grid
 
 
 @dataclass(frozen=True)
@@ -135,6 +123,7 @@ class SuiteEnvironment:
 CAR_AGENT = {"preset": "published-noisy"}
 ROOMS_AGENT = {**CAR_AGENT, "num_envs": 16, "rollout_steps": 128}
 MAZE_AGENT = {**CAR_AGENT, "num_envs": 16, "rollout_steps": 32, "epochs": 2}
+SIX_ROOMS = partial(floor_grid, generate_layout(6, 7, 0))
 ROOMS = {"num_rooms": 6, "max_episode_steps": 400}
 TASK = {"num_rooms": 3, "room_size": 5, "max_episode_steps": 150, "observation": "onehot", "goal": True}
 
@@ -146,12 +135,12 @@ ENVIRONMENTS: Mapping[str, SuiteEnvironment] = {environment.name: environment fo
         arguments={CLEAN: "idle", "action": True},
     ),
     SuiteEnvironment(
-        "rooms", "Rooms, position", "lpm/Rooms-v0", rooms_grid(6),
+        "rooms", "Rooms, position", "lpm/Rooms-v0", SIX_ROOMS,
         ("action", "sequence", "wall", "video", "half", "small", "place", "room", "sticky", "dynamics", "doors"),
         40_960, ROOMS_AGENT, ROOMS, smoke=(CLEAN, "action", "half"), watched=("action", "sequence"),
     ),
     SuiteEnvironment(
-        "onehot", "Rooms, one-hot", "lpm/Rooms-v0", rooms_grid(6), ("action", "photographs", "half"),
+        "onehot", "Rooms, one-hot", "lpm/Rooms-v0", SIX_ROOMS, ("action", "photographs", "half"),
         40_960, ROOMS_AGENT, {**ROOMS, "observation": "onehot"}, watched=("action", "photographs"),
     ),
     SuiteEnvironment(
@@ -161,7 +150,8 @@ ENVIRONMENTS: Mapping[str, SuiteEnvironment] = {environment.name: environment fo
         about="The score counts cells beyond the arm in which episodes start; the curves count every cell.",
     ),
     SuiteEnvironment(
-        "task", "Task: a goal far away", "lpm/Rooms-v0", rooms_grid(3, 5), ("action",), 40_960, ROOMS_AGENT, TASK,
+        "task", "Task: a goal far away", "lpm/Rooms-v0", partial(floor_grid, generate_layout(3, 5, 0)), ("action",),
+        40_960, ROOMS_AGENT, TASK,
         watched=("action",), metric="success", mixer={"weight": 0.1},
         about="The score is that of the last third of a run.",
     ),

@@ -37,11 +37,14 @@ class ExactBonus:
 
 
 class ExactErrorModel(ExactBonus):
-    """LPM with g = E over o' of the previous model's log error, which needs the truth."""
+    """LPM with g = E over o' of the previous model's log error, which needs the truth.
 
-    def __init__(self, world: World, learner: Learner, payout: BiasPayout) -> None:
+    With `averaged` ε is averaged over o' too: no luck of the outcome is left.
+    """
+
+    def __init__(self, world: World, learner: Learner, payout: BiasPayout, averaged: bool = False) -> None:
         super().__init__(world, learner)
-        self._payout = payout
+        self._payout, self._averaged = payout, averaged
 
     def mean_log_mse(self, belief: Belief, obs: FloatArray, action: IntArray) -> FloatArray:
         """E over o' of log MSE under the belief's mean."""
@@ -52,18 +55,8 @@ class ExactErrorModel(ExactBonus):
 
     def score(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
         """g - eps."""
-        g = self.mean_log_mse(self.learner.past(1), obs, action)
-        return g - self.log_mse(self.learner.current, obs, action, next_obs)
-
-
-class ExactMeanProgress(ExactErrorModel):
-    """LPM averaged over o' on both sides: no luck of the outcome is left."""
-
-    def score(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
-        """E[eps_old] - E[eps_new]."""
-        return self.mean_log_mse(self.learner.past(1), obs, action) - self.mean_log_mse(
-            self.learner.current, obs, action
-        )
+        g, now = self.mean_log_mse(self.learner.past(1), obs, action), self.learner.current
+        return g - (self.mean_log_mse(now, obs, action) if self._averaged else self.log_mse(now, obs, action, next_obs))
 
 
 class TabularErrorModel(ExactBonus):
@@ -151,7 +144,7 @@ def exact_factories(dim: int) -> dict[str, BonusFactory]:
     return {
         "LPM, exact g": lambda world, learner, seed: ExactErrorModel(world, learner, payout),
         "LPM, tabular g": lambda world, learner, seed: TabularErrorModel(world, learner),
-        "LPM, mean over o'": lambda world, learner, seed: ExactMeanProgress(world, learner, payout),
+        "LPM, mean over o'": lambda world, learner, seed: ExactErrorModel(world, learner, payout, averaged=True),
         "pointwise, lag 1": pointwise(1),
         "pointwise, lag 5": pointwise(5),
         "forward error": scored(mse),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.integrate import quad
@@ -36,22 +36,15 @@ def exp_form_bias(dim: int) -> float:
     return float(np.exp(log_error_mean(dim)) - 1.0)
 
 
-@dataclass(frozen=True)
-class NoiseMoments:
-    """Monte Carlo moments with their standard errors."""
+class NoiseMoments(NamedTuple):
+    """Monte Carlo moments, each with its standard error."""
 
-    log_mean: float
+    log_mean: tuple[float, float]
     """Mean of log(MSE / sigma^2)."""
-    log_mean_se: float
-    """Its standard error."""
-    log_std: float
-    """Standard deviation of log(MSE / sigma^2)."""
-    log_std_se: float
-    """Its standard error, from the fourth moment."""
-    exp_bias: float
-    """exp(mean log) - mean MSE."""
-    exp_bias_se: float
-    """Its standard error by the delta method."""
+    log_std: tuple[float, float]
+    """Standard deviation of log(MSE / sigma^2); its error is from the fourth moment."""
+    exp_bias: tuple[float, float]
+    """exp(mean log) - mean MSE; its error is by the delta method."""
 
 
 def simulate_noise(rng: np.random.Generator, dim: int, draws: int) -> NoiseMoments:
@@ -61,14 +54,9 @@ def simulate_noise(rng: np.random.Generator, dim: int, draws: int) -> NoiseMomen
     mean, std = float(logs.mean()), float(logs.std())
     fourth = float(np.mean((logs - mean) ** 4))
     bias_terms = np.exp(mean) * (logs - mean) - mse
-    return NoiseMoments(
-        log_mean=mean,
-        log_mean_se=std / np.sqrt(draws),
-        log_std=std,
-        log_std_se=float(np.sqrt(max(fourth - std**4, 0.0) / draws) / (2 * std)),
-        exp_bias=float(np.exp(mean) - mse.mean()),
-        exp_bias_se=float(bias_terms.std() / np.sqrt(draws)),
-    )
+    std_error = float(np.sqrt(max(fourth - std**4, 0.0) / draws) / (2 * std))
+    bias = float(np.exp(mean) - mse.mean()), float(bias_terms.std() / np.sqrt(draws))
+    return NoiseMoments((mean, std / np.sqrt(draws)), (std, std_error), bias)
 
 
 def simulate_reward_std(rng: np.random.Generator, dim: int, queue_samples: int, draws: int) -> float:

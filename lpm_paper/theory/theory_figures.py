@@ -121,11 +121,11 @@ def draw_noise(path: Path) -> Path:
     rng = np.random.default_rng(7)
     drawn = [noise.simulate_noise(rng, dim, 100_000) for dim in noise.TABLE_DIMS]
     left.loglog(dims, [noise.log_error_std(int(d)) for d in dims], color=BLUE, label="sqrt(psi1(D/2))")
-    left.loglog(noise.TABLE_DIMS, [d.log_std for d in drawn], "o", color="black", ms=5, label="sampled")
+    left.loglog(noise.TABLE_DIMS, [d.log_std[0] for d in drawn], "o", color="black", ms=5, label="sampled")
     left.set(xlabel="D, dimension of the observation", ylabel="std of one reward (nats)")
     left.set_title("log form: zero mean, this spread", loc="left")
     middle.semilogx(dims, [noise.exp_form_bias(int(d)) for d in dims], color=ORANGE, label="exp(psi(D/2))·2/D − 1")
-    middle.semilogx(noise.TABLE_DIMS, [d.exp_bias for d in drawn], "o", color="black", ms=5, label="sampled")
+    middle.semilogx(noise.TABLE_DIMS, [d.exp_bias[0] for d in drawn], "o", color="black", ms=5, label="sampled")
     middle.set(xlabel="D, dimension of the observation", ylabel="mean reward / sigma²")
     middle.set_title("exp form: noise is penalised", loc="left")
     ratio = np.linspace(0.0, 4.0, 60)

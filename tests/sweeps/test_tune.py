@@ -39,6 +39,9 @@ class Toy:
     def __init__(self, lower_is_better: bool = False) -> None:
         self.lower = ("score",) if lower_is_better else ()
 
+    def preflight(self, scale: str, conditions: Sequence[str], method: str) -> None:
+        pass
+
     def default_methods(self, scale: str) -> tuple[str, ...]:
         return ("rnd",)
 

@@ -9,7 +9,7 @@ import pytest
 from lpm.storage.files import write_atomic
 from lpm_paper.theory import run
 from lpm_paper.theory.check_all import results_page
-from lpm_paper.theory.result import CheckResult, Section
+from lpm_paper.theory.result import CheckResult, section
 from lpm_paper.theory.stream import Correlation
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -67,7 +67,8 @@ def test_verdicts(relation: str, measured: float, ok: bool) -> None:
 
 
 def test_sections_build_plain_floats() -> None:
-    check = Section("s").equal("n", 1, 2, 0)
+    equal, _, _ = section("s")
+    check = equal("n", 1, 2, 0)
     assert (check.section, check.expected, check.measured, check.ok) == ("s", 1.0, 2.0, False)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from lpm_paper.theory.exact_bonuses import ExactErrorModel, ExactMeanProgress, TabularErrorModel, exact_factories
+from lpm_paper.theory.exact_bonuses import ExactErrorModel, TabularErrorModel, exact_factories
 from lpm_paper.theory.grid import FloatArray, IntArray
 from lpm_paper.theory.linear import Gaussian, gaussian_kl, realised_gain
 from lpm_paper.theory.noise import BiasPayout
@@ -88,7 +88,7 @@ def test_mean_progress_is_zero_when_nothing_was_learnt() -> None:
     world, learner, rng = advanced(SMALL)
     learner.history.append(learner.current)
     obs, action, next_obs = world.sample(rng, 10)
-    assert np.all(ExactMeanProgress(world, learner, BiasPayout(1)).score(obs, action, next_obs) == 0.0)
+    assert np.all(ExactErrorModel(world, learner, BiasPayout(1), averaged=True).score(obs, action, next_obs) == 0.0)
 
 
 def test_tabular_error_model_uses_the_errors_as_they_were_scored() -> None:
