@@ -124,7 +124,7 @@ def measure(cycle: Callable[[], None], shape: str, cycles: int, clock: str, warm
 def run_ours(name: str, shape: str, cycles: int, clock: str, matched: bool) -> dict[str, Any]:
     import lpm
     from lpm.core.registry import lookup
-    from lpm.nn.buffers import RingBuffer
+    from lpm.nn.memory import RingBuffer
 
     batch = block_of(shape)
     fields: dict[str, Any] = {}

@@ -27,11 +27,10 @@ from lpm.core.bonus import IntrinsicReward
 from lpm.core.settings import expect_at_least, expect_choice
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.buffers import RingBuffer
 from lpm.nn.closed_form import MIN_STEP, FadingCovariance, RidgeByAction, inverse_root
 from lpm.nn.frozen import Design, FrozenFeatures
 from lpm.nn.inputs import HashedSample, ObservationInput
-from lpm.nn.memory import WindowMemory, nearest_weighted
+from lpm.nn.memory import RingBuffer, WindowMemory, nearest_weighted
 from lpm.nn.networks import SMALLEST_IMAGE
 from lpm.nn.random_target import random_encoder
 

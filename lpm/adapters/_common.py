@@ -6,6 +6,7 @@ import inspect
 import math
 from collections import deque
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -23,6 +24,8 @@ from lpm.core.spaces import Spaces
 from lpm.core.transitions import RECENT, EpisodeSums, Transitions
 from lpm.storage.state_tree import check_like, require
 from lpm.utils.versions import pip_install
+
+Values = ArrayLike | Tensor
 
 
 def missing(package: str, extra: str) -> ImportError:
@@ -135,47 +138,42 @@ def check_count(name: str, value: Any, why: str = "") -> int:
 
 
 # ---- blocks -----------------------------------------------------------------------------------------------
-def as_tensor(values: ArrayLike | Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Values as a tensor of this type, without a copy where there is nothing to change."""
-    return torch.as_tensor(values, dtype=dtype, device=device)
-
-
-def _shaped(name: str, values: Tensor, lead: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
-    """Values with these leading dimensions, each of this shape."""
-    if values.numel() != math.prod((*lead, *shape)):
-        came = tuple(values.shape[len(lead) :])
-        raise ValueError(f"bonus: expected one built for an {name} of shape {came}, got one for {shape}")
-    return values.reshape(*lead, *shape)
-
-
 def make_block(
     bonus: IntrinsicReward,
-    obs: ArrayLike | Tensor,
-    action: ArrayLike | Tensor,
-    next_obs: ArrayLike | Tensor,
+    obs: Values,
+    action: Values,
+    next_obs: Values,
     *,
-    terminated: ArrayLike | Tensor,
-    truncated: ArrayLike | Tensor,
-    valid: ArrayLike | Tensor | None = None,
-    reward: ArrayLike | Tensor | None = None,
-    policy: ArrayLike | Tensor | None = None,
+    terminated: Values,
+    truncated: Values,
+    valid: Values | None = None,
+    reward: Values | None = None,
+    policy: Values | None = None,
 ) -> Transitions:
     """(T, N, ...) arrays or tensors as a block of the types, and on the device, that the bonus expects.
 
     Actions may come flattened; a trailing axis of 1 after discrete ones is dropped.
     """
-    spaces, device = bonus.spaces, bonus.device
-    ended = as_tensor(terminated, torch.bool, device)
-    shape = tuple(ended.shape)
+    spaces, as_tensor = bonus.spaces, partial(torch.as_tensor, device=bonus.device)
+    ended = as_tensor(terminated, dtype=torch.bool)
+    lead = tuple(ended.shape)
+
+    def shaped(name: str, values: Any, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        tensor = as_tensor(values, dtype=dtype)
+        if tensor.numel() != math.prod((*lead, *shape)):
+            came = tuple(tensor.shape[len(lead) :])
+            raise ValueError(f"bonus: expected one built for an {name} of shape {came}, got one for {shape}")
+        return tensor.reshape(*lead, *shape)
+
     return Transitions(
-        obs=_shaped("observation", as_tensor(obs, spaces.obs_dtype, device), shape, spaces.obs_shape),
-        action=_shaped("action", as_tensor(action, spaces.action_dtype, device), shape, spaces.action_shape),
-        next_obs=_shaped("observation", as_tensor(next_obs, spaces.obs_dtype, device), shape, spaces.obs_shape),
+        obs=shaped("observation", obs, spaces.obs_shape, spaces.obs_dtype),
+        action=shaped("action", action, spaces.action_shape, spaces.action_dtype),
+        next_obs=shaped("observation", next_obs, spaces.obs_shape, spaces.obs_dtype),
         terminated=ended,
-        truncated=as_tensor(truncated, torch.bool, device),
-        valid=torch.ones_like(ended) if valid is None else as_tensor(valid, torch.bool, device),
-        reward=None if reward is None else as_tensor(reward, torch.float32, device),
-        policy=None if policy is None else as_tensor(policy, torch.float32, device),
+        truncated=as_tensor(truncated, dtype=torch.bool),
+        valid=torch.ones_like(ended) if valid is None else as_tensor(valid, dtype=torch.bool),
+        reward=None if reward is None else as_tensor(reward, dtype=torch.float32),
+        policy=None if policy is None else as_tensor(policy, dtype=torch.float32),
     )
 
 

@@ -16,27 +16,40 @@ computed after it, discounts the bonus like any reward.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium
+import numpy as np
 import torch
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from torch import Tensor
 
 from lpm.adapters._common import make_block, make_mixer, make_or_check, missing, mix_block
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import MixerConfig
 from lpm.core.monitor import BonusMonitor
+from lpm.core.spaces import Spaces
 from lpm.storage.state_tree import check_like
 
 try:
     from tensordict import TensorDict, TensorDictBase
     from tensordict.utils import NestedKey
-    from torchrl.data.tensor_specs import TensorSpec, Unbounded
+    from torchrl.data.tensor_specs import (
+        Binary,
+        Bounded,
+        Categorical,
+        MultiCategorical,
+        MultiOneHot,
+        OneHot,
+        TensorSpec,
+        Unbounded,
+    )
     from torchrl.envs import Compose, EnvBase, Transform
     from torchrl.objectives.common import LossModule
 
-    from lpm.adapters._torchrl_specs import plain_action, spaces_of
 except ImportError as error:
     raise missing("torchrl", "torchrl") from error
 
@@ -71,10 +84,8 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
         `weight`: how much the bonus counts beside the task, 0.3 if left out; `mixer`: all settings of the mixing in its
         place.
         """
-        for name, keys, meaning in (
-            ("in_keys", in_keys, "observation and action"),
-            ("out_keys", out_keys, "bonus and extrinsic reward"),
-        ):
+        meanings = {"in_keys": "observation and action", "out_keys": "bonus and extrinsic reward"}
+        for (name, meaning), keys in zip(meanings.items(), (in_keys, out_keys), strict=True):
             if isinstance(keys, str) or len(keys) != 2:
                 raise ValueError(f"{name}: expected two keys ({meaning}), got {keys!r}")
         given: Any = bonus
@@ -219,16 +230,14 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
         """Within a step later transforms have changed the last observation but not yet the next one."""
         container = self.__dict__.get("_container")
         compose = None if container is None else container()
-        if isinstance(compose, Compose):
-            later = list(compose.transforms)
-            later = later[next(i for i, transform in enumerate(later) if transform is self) + 1 :]
-            for transform in later:
-                changed = {*self.in_keys[:1], self.reward_key} & set(transform.out_keys or ())
-                if changed:
-                    raise ValueError(
-                        f"IntrinsicTransform: {type(transform).__name__} comes after it and changes "
-                        f"{sorted(map(str, changed))}; append IntrinsicTransform after {type(transform).__name__}"
-                    )
+        every = list(compose.transforms) if isinstance(compose, Compose) else [self]
+        for transform in every[next(i for i, transform in enumerate(every) if transform is self) + 1 :]:
+            changed = {*self.in_keys[:1], self.reward_key} & set(transform.out_keys or ())
+            if changed:
+                raise ValueError(
+                    f"IntrinsicTransform: {type(transform).__name__} comes after it and changes "
+                    f"{sorted(map(str, changed))}; append IntrinsicTransform after {type(transform).__name__}"
+                )
         self._placed = True
 
     # ---- state --------------------------------------------------------------------------------------------
@@ -316,3 +325,60 @@ def _policy(block: TensorDictBase) -> Tensor:
     if loc is None or scale is None:
         raise ValueError("IntrinsicTransform: the bonus needs the policy: expected 'logits', or 'loc' and 'scale'")
     return torch.cat([loc.flatten(2), scale.flatten(2).log()], dim=-1)
+
+
+# ---- spaces -----------------------------------------------------------------------------------------------
+def spaces_of(env: EnvBase, observation_key: NestedKey = "observation", action_key: NestedKey = "action") -> Spaces:
+    """The spaces of one environment of a TorchRL environment, its transforms included."""
+    if not isinstance(env, EnvBase):
+        raise ValueError(f"spaces_of: expected a TorchRL environment, got {type(env).__name__}; wrap it in GymWrapper")
+    lead = len(env.batch_size)
+    found: list[gymnasium.Space[Any]] = []
+    for name, specs, key in (
+        ("observation", env.full_observation_spec, observation_key),
+        ("action", env.full_action_spec, action_key),
+    ):
+        known = list(specs.keys(True, True))
+        if key not in known:
+            raise ValueError(f"{name}_key: expected one of {known}, got {key!r}")
+        found.append(_space(name, specs[key], lead))
+    return Spaces(found[0], found[1])
+
+
+def plain_action(action: Tensor, spaces: Spaces, lead: int) -> Tensor:
+    """Actions behind `lead` leading dimensions as the spaces have them: one-hot ones become numbers."""
+    if spaces.action_kind == "continuous":
+        return action
+    factors, shape = spaces.factors, action.shape[lead:]
+    if tuple(shape) != spaces.action_shape and math.prod(shape) == sum(factors):
+        parts = torch.split(action.flatten(lead).long(), list(factors), dim=-1)
+        action = torch.stack([part.argmax(-1) for part in parts], dim=-1)
+    return action
+
+
+def _space(name: str, spec: Any, lead: int) -> gymnasium.Space[Any]:
+    shape = tuple(spec.shape[lead:])
+    if isinstance(spec, MultiOneHot):
+        return MultiDiscrete([box.n for box in spec.space])
+    if isinstance(spec, OneHot):
+        return Discrete(int(spec.space.n))
+    if isinstance(spec, Binary):
+        return MultiBinary(shape[0] if len(shape) == 1 else shape)
+    if isinstance(spec, MultiCategorical):
+        nvec = spec.nvec
+        return MultiDiscrete(np.asarray(nvec[(0,) * lead].tolist() if nvec.ndim > lead else nvec.tolist()))
+    if isinstance(spec, Categorical) and shape in ((), (1,)):
+        return Discrete(int(spec.space.n))
+    if isinstance(spec, (Bounded, Unbounded)):
+        dtype = np.dtype(str(spec.dtype).removeprefix("torch."))
+        if isinstance(spec, Bounded):
+            low, high = (bound[(0,) * lead].cpu().numpy().astype(dtype) for bound in (spec.space.low, spec.space.high))
+            return Box(low, high, shape, dtype.type)
+        if dtype.kind == "f":
+            return Box(-np.inf, np.inf, shape, dtype.type)
+        info = np.iinfo(dtype)
+        return Box(info.min, info.max, shape, dtype.type)
+    raise ValueError(
+        f"{name}: expected a Bounded or Unbounded tensor, or for actions also OneHot, Categorical, their Multi forms "
+        f"or Binary, got {type(spec).__name__}; choose another key"
+    )

@@ -14,10 +14,10 @@ from __future__ import annotations
 from lpm.agents.a2c import A2C as A2C
 from lpm.agents.a2c import A2CConfig as A2CConfig
 from lpm.agents.agent import Agent as Agent
+from lpm.agents.agent import gae as gae
 from lpm.agents.collect import Block as Block
 from lpm.agents.collect import Collector as Collector
 from lpm.agents.config import AgentConfig as AgentConfig
-from lpm.agents.gae import gae as gae
 from lpm.agents.policy import ActorCritic as ActorCritic
 from lpm.agents.policy import NetworkConfig as NetworkConfig
 from lpm.agents.ppo import PPO as PPO

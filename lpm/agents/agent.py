@@ -16,11 +16,10 @@ from torch import Tensor
 from lpm.agents.cell_counts import CellCounts
 from lpm.agents.collect import Block, Collector, Envs
 from lpm.agents.config import AgentConfig, Schedule
-from lpm.agents.gae import gae
 from lpm.agents.policy import ActorCritic
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.group import SINGLE_PROCESS, ProcessGroup
-from lpm.core.mixer import Floats, Mixed, MixerConfig, RewardMixer
+from lpm.core.mixer import Floats, Mask, Mixed, MixerConfig, RewardMixer
 from lpm.core.monitor import BonusMonitor, NonFiniteError, finite
 from lpm.core.registry import resolve_device
 from lpm.core.spaces import Spaces
@@ -89,13 +88,13 @@ class Agent:
         agent_seed, env_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(2) // 2)
         self.generator = torch.Generator().manual_seed(agent_seed)
         self.policy = ActorCritic(self.spaces, config.network, config.value_heads, self.generator).to(self.device)
-        encoder = self.policy.encoder
-        self.channels_last = encoder is not None and self.device.type == "cpu" and not self.spaces.channels_last
-        if self.device.type == "cpu" and encoder is not None:
+        on_cpu, images = self.device.type == "cpu", self.policy.encoder is not None
+        self.channels_last = on_cpu and images and not self.spaces.channels_last
+        if on_cpu and images:
             self.policy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._parts = self.policy.parts() if self.clips_parts else [list(self.policy.parameters())]
         self._part_sizes = [sum(p.numel() for p in part) for part in self._parts]
-        self.flat = self.policy.fuse() if self.device.type == "cpu" and self.fuses else None
+        self.flat = self.policy.fuse() if on_cpu and self.fuses else None
         self.collector = Collector(
             envs, self.spaces, config.rollout_steps, seed=env_seed, device=self.device, group=group
         )
@@ -196,27 +195,16 @@ class Agent:
         heads = [(mixed.total, c.gamma, c.episodic_bonus)]
         if c.value_heads == 2:
             heads = [(mixed.task, c.gamma, True), (mixed.bonus, self.mixer.config.gamma, c.episodic_bonus)]
-        advantages = [
-            gae(
-                rewards,
-                values[..., head],
-                final[..., head],
-                last[:, head],
-                block.terminated,
-                block.truncated,
-                block.valid,
-                gamma=gamma,
-                lam=c.gae_lambda,
-                episodic=episodic,
-            )
-            for head, (rewards, gamma, episodic) in enumerate(heads)
-        ]
+        flags = block.terminated, block.truncated, block.valid
+        advantages = []
+        for head, (rewards, gamma, episodic) in enumerate(heads):
+            known = values[..., head], final[..., head], last[:, head]
+            advantages.append(gae(rewards, *known, *flags, gamma=gamma, lam=c.gae_lambda, episodic=episodic))
         stacked = np.stack(advantages, axis=-1)
-        valid = torch.from_numpy(block.valid)
+        valid = slice(None) if block.valid.all() else torch.from_numpy(block.valid.ravel())
 
         def rows(x: Tensor) -> Tensor:
-            flat = x.flatten(0, 1)
-            return flat if bool(valid.all()) else flat[valid.flatten().to(flat.device)]
+            return x.flatten(0, 1)[valid].to(self.device)
 
         obs = rows(block.transitions.obs)
         if self.channels_last and obs.ndim == 4:
@@ -226,9 +214,9 @@ class Agent:
             obs=obs,
             raw_action=rows(block.raw_action),
             policy=rows(block.policy),
-            advantage=rows(torch.from_numpy(stacked.sum(-1))).to(self.device),
-            returns=rows(torch.from_numpy(stacked + values)).to(self.device),
-            values=rows(torch.from_numpy(values)).to(self.device),
+            advantage=rows(torch.from_numpy(stacked.sum(-1))),
+            returns=rows(torch.from_numpy(stacked + values)),
+            values=rows(torch.from_numpy(values)),
         )
 
     def _values(self, block: Block) -> Floats:
@@ -254,18 +242,14 @@ class Agent:
         gradients = [parameter.grad for parameter in self.trained if parameter.grad is not None]
         self.group.average_([*gradients, numbers, loss], rows)
         if not math.isfinite(loss.item()):
-            for name, part in zip(("policy loss", "value loss", "entropy"), parts, strict=False):
-                if not bool(torch.isfinite(part)):
-                    raise NonFiniteError(f"policy ({name})", self.steps, part.item())
-            raise NonFiniteError("policy (loss)", self.steps, loss.item())
-        max_grad_norm = self.config.max_grad_norm
+            named = zip(("policy loss", "value loss", "entropy", "loss"), (*parts[:3], loss), strict=True)
+            name, value = next((name, x.item()) for name, x in named if not math.isfinite(x.item()))
+            raise NonFiniteError(f"policy ({name})", self.steps, value)
+        bound, clip = self.config.max_grad_norm, torch.nn.utils.clip_grad_norm_
         if self.flat is not None:
-            norm = self.flat.clip(max_grad_norm, self._part_sizes)
+            norm = self.flat.clip(bound, self._part_sizes)
         else:
-            clip = torch.nn.utils.clip_grad_norm_
-            norm = torch.linalg.vector_norm(
-                torch.stack([clip(part, max_grad_norm, foreach=True) for part in self._parts])
-            )
+            norm = torch.linalg.vector_norm(torch.stack([clip(part, bound, foreach=True) for part in self._parts]))
         if not math.isfinite(norm.item()):
             raise NonFiniteError("policy (gradient)", self.steps, norm.item())
         self.optimizer.step()
@@ -303,7 +287,8 @@ class Agent:
                 "bonus/raw_max": float(scored.max()),
                 "bonus/mixed_mean": float(weighted.mean()),
                 "bonus/mixed_std": float(weighted.std()),
-            } | {f"mixer/{name}": value for name, value in self.mixer.metrics().items()}
+            }
+            metrics |= {f"mixer/{name}": value for name, value in self.mixer.metrics().items()}
             first = block.first_visits
             if 0 < first.sum() < valid.sum():
                 metrics["bonus/first_visits"] = rank_biserial(raw[first], raw[valid & ~first])
@@ -346,6 +331,54 @@ class Agent:
         self.generator.set_state(state["generator"].cpu())
         for part, seconds in state["seconds"].items():
             (self.seconds if part in self.seconds else self.collector.seconds)[part] = seconds
+
+
+def gae(
+    rewards: Floats,
+    values: Floats,
+    final_values: Floats,
+    last_values: Floats,
+    terminated: Mask,
+    truncated: Mask,
+    valid: Mask,
+    *,
+    gamma: float,
+    lam: float,
+    episodic: bool = True,
+) -> Floats:
+    """Generalised advantage estimates (Schulman et al. 2016), (T, N); 0 where `valid` is False.
+
+    `values` are those of the observations acted on; `final_values` those of the true successors, read only where an
+    episode was truncated; `last_values` (N,) those of the observations that follow the block. An episodic stream is
+    cut at the end of an episode: a terminal state is worth 0, a truncated one its value. A stream that is not
+    episodic runs on into the next episode. Filler steps (`valid` False) are passed over.
+
+    >>> one = np.ones((3, 1), dtype=np.float32)
+    >>> no = np.zeros((3, 1), dtype=bool)
+    >>> gae(one, 0 * one, 0 * one, 0 * one[0], no, no, ~no, gamma=0.5, lam=1.0).ravel().tolist()
+    [1.75, 1.5, 1.0]
+    """
+    following: Any = np.empty_like(values)  # the value of the next observation acted on, skipping filler
+    following[:-1], following[-1] = values[1:], last_values
+    for t in np.flatnonzero(~valid.all(axis=1))[::-1]:
+        if t > 0:
+            following[t - 1] = np.where(valid[t], values[t], following[t])
+    decay = np.full(rewards.shape, gamma * lam, dtype=np.float32)
+    if episodic:
+        following = np.where(truncated, final_values, following)
+        following[terminated] = 0.0
+        decay[terminated | truncated] = 0.0
+    delta: Floats = rewards + np.float32(gamma) * following - values
+    delta[~valid] = 0.0
+    decay[~valid] = 1.0
+    advantages = np.empty_like(delta)
+    carry = np.zeros_like(last_values)
+    for t in range(len(delta) - 1, -1, -1):
+        np.multiply(carry, decay[t], out=carry)
+        np.add(carry, delta[t], out=carry)
+        advantages[t] = carry
+    advantages[~valid] = 0.0
+    return advantages
 
 
 def rank_biserial(some: Floats, others: Floats) -> float:

@@ -14,7 +14,8 @@ from lpm.core.settings import Count, NonNegative, Settings
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import DynamicsModel
-from lpm.nn.experience import Experience, Loss
+from lpm.nn.experience import Experience, Loss, Prepared, regression, successor
+from lpm.nn.memory import Columns
 from lpm.nn.networks import Activation
 
 
@@ -39,6 +40,10 @@ class LearnerConfig(FitConfig):
     "standard" clips at ±10; "scalar": mean per pixel, one common std. Rewards are 0 until the statistics exist."""
     warmup: Count = 1
     """Transitions to observe before the statistics freeze (large-scale-curiosity code: 10,000)."""
+
+    def experience(self, spaces: Spaces, capacity: int, columns: Columns | None = None) -> Experience:
+        """Where transitions are kept between updates."""
+        return Experience(spaces, capacity, self.normalise, warmup=self.warmup, columns=columns)
 
 
 def feature_width(spaces: Spaces, given: int | None) -> int:
@@ -114,21 +119,33 @@ class DynamicsConfig(LearnerConfig):
     lr: NonNegative = 1e-3
     """Adam learning rate of f."""
 
-    def build(self, spaces: Spaces) -> DynamicsModel:
-        """A fresh f."""
-        return DynamicsModel(
-            spaces,
-            hidden=self.hidden,
-            features=self.features,
-            act=self.activation if spaces.kind != "vector" else "relu",
-            skip=self.skip,
-            delta=self.predict == "delta",
-            squash=self.normalise in ("auto", "none") and spaces.bounded_image,
-        )
 
-    def experience(self, spaces: Spaces, capacity: int) -> Experience:
-        """Where transitions are kept between updates."""
-        return Experience(spaces, capacity, self.normalise, warmup=self.warmup)
+class DynamicsLearner(Learner):
+    """A bonus with a dynamics model f that is fitted to what came since the last update."""
+
+    config: DynamicsConfig
+    dynamics: DynamicsModel
+
+    def _build(self) -> None:
+        c, spaces = self.config, self.spaces
+        self.experience = c.experience(spaces, self.rollout)
+        self.dynamics = DynamicsModel(
+            spaces,
+            hidden=c.hidden,
+            features=c.features,
+            act=c.activation,
+            skip=c.skip,
+            delta=c.predict == "delta",
+            squash=c.normalise in ("auto", "none") and spaces.bounded_image,
+        )
+        self.add_optimizer("dynamics", self.dynamics.parameters(), c.lr)
+
+    def _errors(self, rows: Prepared) -> Tensor:
+        """Of f now, (B,)."""
+        return self.dynamics.errors(*successor(rows))
+
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
+        return {"dynamics_loss": self.fit("dynamics", regression(self.dynamics, successor), generator)}
 
 
 MNIST: dict[str, Any] = {

@@ -9,14 +9,14 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from lpm.core.bonus import IntrinsicReward
+from lpm.bonuses._learner import Learner
 from lpm.core.settings import Count, NonNegative, Positive, Settings
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.buffers import Columns, TransitionBuffer, fixed_sample
 from lpm.nn.dynamics import DynamicsModel
 from lpm.nn.experience import Experience, Minibatches, Prepared, regression, successor
 from lpm.nn.inputs import Normalise
+from lpm.nn.memory import Columns, TransitionBuffer, fixed_sample
 from lpm.nn.networks import Activation
 from lpm.nn.random_target import RandomTargetModel
 
@@ -69,7 +69,7 @@ def progress(old: Tensor, new: Tensor, form: Form = "log", floor: float | Tensor
     return log_error(old, floor) - log_error(new, floor) if form == "log" else old - new
 
 
-class LearningProgress(IntrinsicReward):
+class LearningProgress(Learner):
     """f, trained on a replay buffer; a method says what its error was before; the reward is the difference."""
 
     config: ProgressConfig
@@ -83,13 +83,12 @@ class LearningProgress(IntrinsicReward):
     def _build_progress(self, columns: Columns | None = None, least_capacity: int = 1) -> None:
         """f, B and the floor; `columns` are kept in B beside the transitions."""
         c, spaces = self.config, self.spaces
-        vector = spaces.kind == "vector"
         self.least_floor = error_floor(spaces, c.error_floor)
         self.register_buffer("floor", torch.tensor(self.least_floor))
         normalise = c.normalise
         if normalise == "auto":
-            normalise = self.auto_normalise if vector else "none"
-        capacity = replay_capacity(spaces, self.rollout) if c.buffer_size is None else c.buffer_size
+            normalise = self.auto_normalise if spaces.kind == "vector" else "none"
+        capacity = replay_capacity(spaces, self.rollout, c.buffer_size)
         self.experience = Experience(spaces, max(capacity, least_capacity), normalise, warmup=c.warmup, columns=columns)
         self.dynamics = self._build_dynamics()
         self._build_error_model()
@@ -109,7 +108,7 @@ class LearningProgress(IntrinsicReward):
             spaces,
             hidden=c.dynamics_hidden,
             features=c.features,
-            act=c.activation if spaces.kind != "vector" else "relu",
+            act=c.activation,
             skip=c.dynamics_skip,
             delta=c.predict == "delta",
             squash=pixels if sigmoid is None else sigmoid,
@@ -151,8 +150,10 @@ def error_floor(spaces: Spaces, given: float | None) -> float:
     return (1e-4 if spaces.kind == "vector" else 1e-6) if given is None else given
 
 
-def replay_capacity(spaces: Spaces, rollout: int) -> int:
-    """64 rollouts, at least 2,048 transitions or 16 MiB, at most 65,536 or 512 MiB; never less than one rollout."""
+def replay_capacity(spaces: Spaces, rollout: int, given: int | None) -> int:
+    """Unless `given`: 64 rollouts, at least 2,048 transitions or 16 MiB, at most 65,536 or 512 MiB, and a rollout."""
+    if given is not None:
+        return given
     row = 2 * math.prod(spaces.obs_shape) * spaces.obs_dtype.itemsize + 64
     least = min(2048, 16 * 2**20 // row)  # of a few steps a rollout, 64 rollouts would be next to nothing
     return max(rollout, min(max(64 * rollout, least), 65_536, 512 * 2**20 // row))

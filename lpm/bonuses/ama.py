@@ -14,7 +14,7 @@ from lpm.core.registry import register
 from lpm.core.settings import NonNegative, Positive, expect
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import GaussianDynamicsModel
-from lpm.nn.experience import Experience, Prepared
+from lpm.nn.experience import Prepared
 from lpm.nn.networks import Activation
 
 Clip = Literal["none", "mean", "elem"]
@@ -83,7 +83,7 @@ class AMA(Learner):
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
-        self.experience = Experience(spaces, self.rollout, config.normalise, warmup=config.warmup)
+        self.experience = config.experience(spaces, self.rollout)
         self.dynamics = GaussianDynamicsModel(
             spaces,
             hidden=config.hidden,

@@ -18,8 +18,8 @@ from lpm.bonuses._learner import Learner, LearnerConfig
 from lpm.core.registry import register
 from lpm.core.settings import Count, Decay, NonNegative, Size
 from lpm.core.transitions import Transitions
-from lpm.nn.buffers import fixed_sample
-from lpm.nn.experience import Experience, Prepared
+from lpm.nn.experience import Prepared
+from lpm.nn.memory import fixed_sample
 from lpm.nn.networks import Encoder, follow_, mlp
 
 
@@ -101,7 +101,7 @@ class BYOLHindsight(Learner):
 
     def _build(self) -> None:
         spaces, c = self.spaces, self.config
-        self.experience = Experience(spaces, self.rollout, c.normalise, warmup=c.warmup)
+        self.experience = c.experience(spaces, self.rollout)
         known = c.features + spaces.action_width
         self.encoder = Encoder(spaces.input_shape, c.features, hidden=c.encoder_hidden, final_activation=False)
         self.reconstructor = mlp(known + c.hindsight, c.hidden, c.features)

@@ -6,23 +6,23 @@ of the steps before it, above the noise, is its reward: disagreement counts once
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import Learner, MemoryBonus, feature_width
+from lpm.bonuses._learner import Learner, MemoryBonus
 from lpm.bonuses.ensemble import ForwardEnsembleConfig
 from lpm.core.registry import register
 from lpm.core.settings import Count
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import mean_square
-from lpm.nn.experience import Experience, Prepared
+from lpm.nn.experience import Prepared
 from lpm.nn.inputs import in_chunks
 from lpm.nn.memory import EpisodicMemory
-from lpm.nn.random_target import random_encoder
-from lpm.nn.stacked import StackedForward
+from lpm.nn.networks import StackedForward
 
 MIN_NOISE = 1e-8  # of σ², so that a world without any has a logarithm
 
@@ -79,9 +79,9 @@ class CIG(MemoryBonus, Learner):
 
     def _build(self) -> None:
         spaces, c = self.spaces, self.config
-        self.experience = Experience(spaces, self.rollout, "standard", clip=c.clip, warmup=c.warmup, frozen=False)
-        features = feature_width(spaces, c.features)
-        self.encoder = random_encoder(spaces.input_shape, features, hidden=c.encoder_hidden, act=c.activation)
+        self.experience = c.experience(spaces, self.rollout)
+        self.encoder = c.encoder(spaces)
+        features = self.encoder.features
         self.ensemble = StackedForward(features, spaces.action_width, hidden=c.hidden, members=c.members)
         self.add_optimizer("ensemble", self.ensemble.parameters(), c.lr)
         self.memory = EpisodicMemory(self.num_envs, c.prefix, (c.members * features,))
@@ -91,7 +91,8 @@ class CIG(MemoryBonus, Learner):
     def _walk(self, batch: Transitions, keep: bool) -> Tensor:
         if keep:
             self.experience.observe(batch)
-        memory, rewards = self.memory if keep else self.memory.fork(), torch.zeros(batch.shape, device=batch.device)
+        memory = self.memory if keep else copy.deepcopy(self.memory)
+        rewards = torch.zeros(batch.shape, device=batch.device)
         if self.noise == 0:
             return rewards
         obs, action = batch.obs.flatten(0, 1), batch.action.flatten(0, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from lpm.core import settings
 from lpm.core.registry import register
 from lpm.core.settings import Bound
 from lpm.core.transitions import Transitions
-from lpm.nn.hashing import CountSketch, KeyConfig, block_keys, episode_counts
+from lpm.nn.hashing import CountSketch, KeyConfig, episode_counts
 from lpm.nn.memory import EpisodicMemory
 
 
@@ -45,13 +46,11 @@ class Count(MemoryBonus):
 
     def _walk(self, batch: Transitions, keep: bool) -> Tensor:
         """The visits of a time step are all counted before any of them is rewarded."""
-        sketch = self.sketch if keep else self.sketch.fork()
-        keys, rewards = block_keys(batch, self.keys), torch.zeros(batch.shape, device=batch.device)
-        for t in range(batch.shape[0]):
-            valid = batch.valid[t]
-            visited = keys[t, valid]
+        sketch = self.sketch if keep else copy.deepcopy(self.sketch)
+        rewards, keys = torch.zeros(batch.shape, device=batch.device), self.keys(batch.next_obs[batch.valid])
+        for valid, here, visited in zip(batch.valid, rewards, keys.split(batch.valid.sum(1).tolist()), strict=True):
             sketch.add(visited)
-            rewards[t, valid] = sketch.count(visited).float().rsqrt()
+            here[valid] = sketch.count(visited).float().rsqrt()
         return rewards
 
 
@@ -81,4 +80,4 @@ class EpisodicCount(MemoryBonus):
         self.memory = EpisodicMemory(self.num_envs, config.memory_size, dtype=torch.int64)
 
     def _walk(self, batch: Transitions, keep: bool) -> Tensor:
-        return episode_counts(batch, self.memory if keep else self.memory.fork(), self.keys).float().rsqrt()
+        return episode_counts(batch, self.memory, self.keys, keep).float().rsqrt()

@@ -9,12 +9,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import DynamicsConfig, Learner
+from lpm.bonuses._learner import DynamicsConfig, DynamicsLearner
 from lpm.core.registry import register
 from lpm.core.settings import Count, NonNegative
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import ErrorModel
-from lpm.nn.experience import Prepared, regression, successor
+from lpm.nn.experience import Prepared, regression
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class CuriosityCriticConfig(DynamicsConfig):
 
 
 @register("curiosity_critic")
-class CuriosityCritic(Learner):
+class CuriosityCritic(DynamicsLearner):
     """Reducible error: the error of f now minus a critic's estimate of the error left after training."""
 
     label = "Curiosity-Critic"
@@ -43,12 +43,10 @@ class CuriosityCritic(Learner):
     reference = "Bhaskara & Wang 2026, Curiosity-Critic (arXiv 2604.18701)"
 
     def _build(self) -> None:
-        spaces, config = self.spaces, self.config
-        self.experience = config.experience(spaces, self.rollout)
-        self.dynamics = config.build(spaces)
-        self.critic = ErrorModel(spaces, hidden=config.critic_hidden, features=config.features, act=config.activation)
-        self.add_optimizer("dynamics", self.dynamics.parameters(), config.lr)
-        self.add_optimizer("critic", self.critic.parameters(), config.critic_lr)
+        super()._build()
+        c = self.config
+        self.critic = ErrorModel(self.spaces, hidden=c.critic_hidden, features=c.features, act=c.activation)
+        self.add_optimizer("critic", self.critic.parameters(), c.critic_lr)
 
     def _score(self, batch: Transitions) -> Tensor:
         return self.experience.each(lambda rows: self._errors(rows) - self.baseline(rows), batch)
@@ -62,14 +60,14 @@ class CuriosityCritic(Learner):
         return h.squeeze(1)
 
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
-        dynamics_loss = self.fit("dynamics", regression(self.dynamics, successor), generator)
+        metrics = super()._learn(generator)
         after = self.experience.at_fresh(self._errors)
         self.critic.calibrate(after, self.experience.at_fresh(self._critic))
         errors = regression(self.critic, lambda rows: (rows.x, rows.code, after[rows.index]))
         critic_loss = self.fit("critic", errors, generator, epochs=self.config.critic_epochs)
-        return {"dynamics_loss": dynamics_loss, "critic_loss": critic_loss, "remaining_error": after.mean()}
+        return {**metrics, "critic_loss": critic_loss, "remaining_error": after.mean()}
 
     def _errors(self, rows: Prepared) -> Tensor:
-        square = self.dynamics.errors(*successor(rows))
+        square = super()._errors(rows)
         # the norm of all differences, from their mean square
         return square if self.config.error == "mse" else (square * math.prod(self.spaces.input_shape)).sqrt()

@@ -21,10 +21,9 @@ from lpm.core.registry import register
 from lpm.core.settings import Count, NonNegative
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.buffers import RingBuffer
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.inputs import RunningMoments
-from lpm.nn.memory import EpisodicMemory, embed_episodes
+from lpm.nn.memory import EpisodicMemory, RingBuffer, embed_episodes
 from lpm.nn.networks import Encoder, mlp
 
 MEMORY_STEPS = 1024
@@ -161,8 +160,9 @@ class DEIR(MemoryBonus, Learner):
         self.model = Discriminator(spaces, config)
         self.add_optimizer("model", self.model.parameters(), config.lr)
         self.trajectory = Trajectory(self.num_envs, config.memory_size, config.features)
-        size = _default_queue(spaces, self.rollout) if config.queue_size is None else config.queue_size
-        self.queue = RingBuffer(size, {"obs": (spaces.obs_shape, spaces.obs_dtype)})
+        row = math.prod(spaces.obs_shape) * spaces.obs_dtype.itemsize
+        size = max(self.rollout, min(64 * self.rollout, 100_000, QUEUE_BYTES // row))
+        self.queue = RingBuffer(config.queue_size or size, {"obs": (spaces.obs_shape, spaces.obs_dtype)})
         self.rewards = RunningMoments(())
 
     # ---- collection ---------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class DEIR(MemoryBonus, Learner):
         reward = torch.zeros(batch.shape, device=batch.device)
         memory = reward.unsqueeze(2).expand(-1, -1, self.config.features)
         if self.experience.ready:
-            reward, memory = trajectory.walk(batch, self.model.cell, self._embed)
+            reward, memory = trajectory.walk(batch, self.model.cell, self.experience.seen_by(self.model.encoder))
         if not keep:
             return reward
         if self.experience.ready:
@@ -181,9 +181,6 @@ class DEIR(MemoryBonus, Learner):
         self.queue.push(obs=batch.next_obs[interesting])
         self.experience.observe(batch, memory=memory[batch.valid])
         return reward
-
-    def _embed(self, obs: Tensor) -> Tensor:
-        return self.model.encoder(self.experience.input(obs))  # type: ignore[no-any-return]
 
     # ---- learning -----------------------------------------------------------------------------------------
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
@@ -210,8 +207,3 @@ class DEIR(MemoryBonus, Learner):
         same = (first == true).flatten(1).all(1)
         false = torch.where(same.reshape(-1, *(1,) * (true.ndim - 1)), second, first)
         return false, ~(false == true).flatten(1).all(1)
-
-
-def _default_queue(spaces: Spaces, rollout: int) -> int:
-    row = max(1, math.prod(spaces.obs_shape) * spaces.obs_dtype.itemsize)
-    return max(rollout, min(64 * rollout, 100_000, QUEUE_BYTES // row))

@@ -11,8 +11,7 @@ from lpm.bonuses._learner import Learner, LearnerConfig, MemoryBonus
 from lpm.core.registry import register
 from lpm.core.settings import Count, Positive
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Experience
-from lpm.nn.inverse import InverseFeatures
+from lpm.nn.dynamics import InverseFeatures
 from lpm.nn.memory import embed_episodes, episode_starts, episodes_over, interleave
 
 STEPS_AT_ONCE = 32
@@ -76,7 +75,7 @@ class E3B(MemoryBonus, Learner):
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
-        self.experience = Experience(spaces, self.rollout, config.normalise, warmup=config.warmup)
+        self.experience = config.experience(spaces, self.rollout)
         self.model = InverseFeatures(
             spaces,
             config.features,

@@ -13,10 +13,9 @@ from lpm.core.registry import register
 from lpm.core.settings import Count, Decay, Limit, NonNegative, Share
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Experience, Prepared
+from lpm.nn.experience import Prepared
 from lpm.nn.inputs import OVERFLOW_CLIP
-from lpm.nn.networks import Encoder, follow_
-from lpm.nn.stacked import StackedLinear
+from lpm.nn.networks import Encoder, StackedLinear, follow_
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,7 @@ class EMEConfig(LearnerConfig):
 # ---- the metric, as pure functions --------------------------------------------------------------------------
 def distance(a: Tensor, b: Tensor) -> Tensor:
     """‖a − b‖ of rows, (B,)."""
-    norm: Tensor = torch.linalg.vector_norm(a - b, dim=1)
-    return norm
+    return torch.linalg.vector_norm(a - b, dim=1)  # type: ignore[no-any-return]
 
 
 def reward_gap(r_i: Tensor, r_j: Tensor, variance_i: Tensor, variance_j: Tensor) -> Tensor:
@@ -91,17 +89,9 @@ class EME(Learner):
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
-        self.experience = Experience(
-            spaces,
-            self.rollout,
-            config.normalise,
-            warmup=config.warmup,
-            columns={
-                "reward": ((), torch.float32),
-                "policy": ((spaces.policy_width,), torch.float32),
-                "terminated": ((), torch.bool),
-            },
-        )
+        policy = ((spaces.policy_width,), torch.float32)
+        columns = {"reward": ((), torch.float32), "policy": policy, "terminated": ((), torch.bool)}
+        self.experience = config.experience(spaces, self.rollout, columns)
         self.psi = Encoder(spaces.input_shape, config.features, hidden=config.hidden, final_activation=False)
         self.ensemble = nn.Sequential(
             StackedLinear(config.members, config.features + spaces.action_width, config.ensemble_hidden),
@@ -139,11 +129,10 @@ class EME(Learner):
         slots, parts = self.experience.fresh, []
 
         def loss(rows: Prepared) -> Tensor:
-            stored = (self.experience.buffer[column] for column in ("reward", "policy", "terminated"))
-            reward, policy, terminated = (column[slots[rows.index]] for column in stored)
+            stored = [self.experience.buffer[name][slots[rows.index]] for name in ("reward", "policy", "terminated")]
             psi = self.psi(rows.x)
-            metric = self._metric_loss(rows, psi, reward, policy, terminated, generator)
-            ensemble = self._ensemble_loss(psi.detach(), rows.code, reward, generator)
+            metric = self._metric_loss(rows, psi, stored, generator)
+            ensemble = self._ensemble_loss(psi.detach(), rows.code, stored[0], generator)
             parts.append(torch.stack([metric.detach().mean(), ensemble.detach().mean()]))
             return metric + ensemble
 
@@ -151,16 +140,9 @@ class EME(Learner):
         metric_loss, ensemble_loss = torch.stack(parts).mean(0)
         return {"metric_loss": metric_loss, "ensemble_loss": ensemble_loss}
 
-    def _metric_loss(
-        self,
-        rows: Prepared,
-        psi: Tensor,
-        reward: Tensor,
-        policy: Tensor,
-        terminated: Tensor,
-        generator: torch.Generator,
-    ) -> Tensor:
-        """(d(s_i, s_j) − target)² of a random matching of the rows, (B,)."""
+    def _metric_loss(self, rows: Prepared, psi: Tensor, stored: list[Tensor], generator: torch.Generator) -> Tensor:
+        """(d(s_i, s_j) − target)² of a random matching of the rows, (B,); `stored` are their columns."""
+        reward, policy, terminated = stored
         c, other = self.config, torch.randperm(len(psi), generator=generator).to(psi.device)
         with torch.no_grad():
             doubt = self._doubt(psi, rows.code)

@@ -12,11 +12,11 @@ from torch import Tensor
 from lpm.bonuses._learner import FitConfig, Learner, feature_width
 from lpm.core.registry import register
 from lpm.core.settings import Bound, Count, Positive, Share, Size
+from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
-from lpm.nn.networks import Activation
+from lpm.nn.networks import Activation, Encoder, StackedForward
 from lpm.nn.random_target import random_encoder
-from lpm.nn.stacked import StackedForward
 
 
 def disagreement(predictions: Tensor) -> Tensor:
@@ -49,6 +49,15 @@ class ForwardEnsembleConfig(FitConfig):
     warmup: Count = 1
     """Transitions to observe before the first statistics take effect; until then rewards are 0 (code: 10,000)."""
 
+    def experience(self, spaces: Spaces, capacity: int) -> Experience:
+        """Where transitions are kept between updates."""
+        return Experience(spaces, capacity, "standard", clip=self.clip, warmup=self.warmup, frozen=False)
+
+    def encoder(self, spaces: Spaces) -> Encoder:
+        """A random encoder, whose features are predicted."""
+        features = feature_width(spaces, self.features)
+        return random_encoder(spaces.input_shape, features, hidden=self.encoder_hidden, act=self.activation)
+
 
 @dataclass(frozen=True)
 class EnsembleConfig(ForwardEnsembleConfig):
@@ -73,20 +82,12 @@ class Ensemble(Learner):
     variants = MappingProxyType({"disagreement-2019": {"features": 512, "blocks": 4, "warmup": 10_000}})
 
     def _build(self) -> None:
-        spaces, config = self.spaces, self.config
-        self.experience = Experience(
-            spaces, self.rollout, "standard", clip=config.clip, warmup=config.warmup, frozen=False
-        )
-        features = feature_width(spaces, config.features)
-        self.encoder = random_encoder(spaces.input_shape, features, hidden=config.encoder_hidden, act=config.activation)
-        self.ensemble = StackedForward(
-            features,
-            spaces.action_width,
-            hidden=config.hidden,
-            blocks=config.blocks,
-            members=config.members,
-        )
-        self.add_optimizer("ensemble", self.ensemble.parameters(), config.lr)
+        spaces, c = self.spaces, self.config
+        self.experience = c.experience(spaces, self.rollout)
+        self.encoder = c.encoder(spaces)
+        features, actions = self.encoder.features, spaces.action_width
+        self.ensemble = StackedForward(features, actions, hidden=c.hidden, blocks=c.blocks, members=c.members)
+        self.add_optimizer("ensemble", self.ensemble.parameters(), c.lr)
 
     def _score(self, batch: Transitions) -> Tensor:
         return self.experience.each(lambda rows: disagreement(self.ensemble(self.encoder(rows.x), rows.code)), batch)

@@ -7,7 +7,6 @@ the smallest distance from any state of the present episode to the new one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -21,7 +20,7 @@ from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
 from lpm.nn.inputs import in_chunks
-from lpm.nn.memory import PAIRS_IN_CACHE, WindowMemory, embed_episodes
+from lpm.nn.memory import PAIRS_IN_CACHE, Columns, WindowMemory
 from lpm.nn.networks import Encoder, mlp
 
 TINY = torch.finfo(torch.float32).tiny
@@ -113,20 +112,14 @@ def last_of_segment(ends: Tensor) -> Tensor:
 class QuasimetricModel(nn.Module):
     """Encoder with two heads: the embedding that distances are taken of, and the potential c(y)."""
 
-    def __init__(
-        self,
-        spaces: Spaces,
-        *,
-        features: int = 256,
-        embedding: int = 64,
-        hidden: Sequence[int] = (256,),
-        layer_norm: bool = True,
-    ) -> None:
+    def __init__(self, spaces: Spaces, config: ETDConfig) -> None:
         super().__init__()
-        encoder = Encoder(spaces.input_shape, features, hidden=hidden)
-        self.encoder = nn.Sequential(encoder, nn.LayerNorm(features)) if layer_norm else nn.Sequential(encoder)
-        self.head = mlp(features, hidden, embedding)
-        self.potential = mlp(features, hidden, 1)
+        width, hidden = config.features, config.hidden
+        self.encoder = nn.Sequential(Encoder(spaces.input_shape, width, hidden=hidden))
+        if config.layer_norm:
+            self.encoder.append(nn.LayerNorm(width))
+        self.head = mlp(width, hidden, config.embedding)
+        self.potential = mlp(width, hidden, 1)
 
     def embed(self, x: Tensor) -> Tensor:
         """Preprocessed observations (B, *input_shape) to embeddings (B, D)."""
@@ -189,24 +182,14 @@ class ETD(MemoryBonus, Learner):
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
+        columns: Columns = {"env": ((), torch.int64), "done": ((), torch.bool)}
         self.experience = Experience(
-            spaces,
-            self.rollout,
-            config.normalise,
-            clip=5.0,
-            frozen=False,
-            next_only=True,
-            columns={"env": ((), torch.int64), "done": ((), torch.bool)},
+            spaces, self.rollout, config.normalise, clip=5.0, frozen=False, next_only=True, columns=columns
         )
-        self.model = QuasimetricModel(
-            spaces,
-            features=config.features,
-            embedding=config.embedding,
-            hidden=config.hidden,
-            layer_norm=config.layer_norm,
-        )
+        self.model = QuasimetricModel(spaces, config)
         self.add_optimizer("model", self.model.parameters(), config.lr)
-        size = _default_memory(spaces, self.num_envs) if config.memory_size is None else config.memory_size
+        step = self.num_envs * math.prod(spaces.obs_shape) * spaces.obs_dtype.itemsize
+        size = config.memory_size or max(1, min(MEMORY_STEPS, MEMORY_BYTES // step))
         self.memory = WindowMemory(self.num_envs, size, (config.embedding,))
         self.kept: WindowMemory | None = None
         if config.memory == "observations":
@@ -214,7 +197,7 @@ class ETD(MemoryBonus, Learner):
 
     # ---- collection ---------------------------------------------------------------------------------------
     def _walk(self, batch: Transitions, keep: bool) -> Tensor:
-        line = self.memory.timeline(batch, *embed_episodes(batch, self.memory.starts(batch), self._embed))
+        line = self.memory.timeline(batch, *self.memory.embedded(batch, self._embed))
 
         def nearest(query: Tensor, rows: Tensor, seen: Tensor, steps: slice) -> Tensor:
             distance = mrn_distances(rows, query).transpose(1, 2).masked_fill(~seen, torch.inf).amin(2)
@@ -273,8 +256,3 @@ class ETD(MemoryBonus, Learner):
         env, slot = self.kept.live.nonzero(as_tuple=True)
         observations = self.kept.rows
         self.memory.rows[env, slot] = in_chunks(lambda e, s: self._embed(observations[e, s]), env, slot)
-
-
-def _default_memory(spaces: Spaces, num_envs: int) -> int:
-    step = num_envs * math.prod(spaces.obs_shape) * spaces.obs_dtype.itemsize
-    return max(1, min(MEMORY_STEPS, MEMORY_BYTES // step))

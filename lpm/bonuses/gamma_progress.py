@@ -13,12 +13,12 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from lpm.bonuses._learner import MNIST, DynamicsConfig, Learner
+from lpm.bonuses._learner import MNIST, DynamicsConfig, DynamicsLearner
 from lpm.bonuses._progress import progress, replay_capacity
 from lpm.core.registry import register
 from lpm.core.settings import Count, Fraction
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Experience, Prepared, successor
+from lpm.nn.experience import Prepared, successor
 from lpm.nn.networks import follow_
 
 
@@ -38,7 +38,7 @@ class GammaProgressConfig(DynamicsConfig):
 
 
 @register("gamma_progress")
-class GammaProgress(Learner):
+class GammaProgress(DynamicsLearner):
     """Learning progress: the loss of a model with averaged past weights minus the present loss, on one transition."""
 
     label = "γ-Progress"
@@ -50,30 +50,26 @@ class GammaProgress(Learner):
     variants = MappingProxyType({"mnist": MNIST})
 
     def _build(self) -> None:
-        spaces, config = self.spaces, self.config
-        capacity = replay_capacity(spaces, self.rollout) if config.buffer_size is None else config.buffer_size
-        self.experience: Experience = config.experience(spaces, max(capacity, self.rollout))
-        self.new = config.build(spaces)
-        self.old = copy.deepcopy(self.new).requires_grad_(False)
-        self.add_optimizer("new", self.new.parameters(), config.lr)
+        super()._build()
+        # in place of the last rollout, a replay buffer
+        capacity = replay_capacity(self.spaces, self.rollout, self.config.buffer_size)
+        self.experience = self.config.experience(self.spaces, max(capacity, self.rollout))
+        self.old = copy.deepcopy(self.dynamics).requires_grad_(False)
 
     def _score(self, batch: Transitions) -> Tensor:
         return self.experience.each(self._progress, batch)
 
     def _progress(self, rows: Prepared) -> Tensor:
-        inputs = successor(rows)
-        return progress(self.old.errors(*inputs), self.new.errors(*inputs), "linear")
+        return progress(self.old.errors(*successor(rows)), self._errors(rows), "linear")
 
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
         c = self.config
         steps = c.epochs * max(1, self.experience.buffer.fresh // c.batch_size)
         batches = self.experience.replayed(c.batch_size, steps, generator)
         # not the written-out regression: the old model follows after every step
-        loss = self.experience.fit(
-            lambda rows: self.new.errors(*successor(rows)), self.optimizer("new"), batches, self._follow
-        )
+        loss = self.experience.fit(self._errors, self.optimizer("dynamics"), batches, self._follow)
         return {"dynamics_loss": loss}
 
     def _follow(self) -> None:
         """θ_old ← γ θ_old + (1 − γ) θ_new."""
-        follow_(self.old, self.new, self.config.gamma)
+        follow_(self.old, self.dynamics, self.config.gamma)

@@ -12,12 +12,10 @@ from lpm.bonuses._learner import Learner, LearnerConfig, feature_width
 from lpm.core.registry import register
 from lpm.core.settings import Count, Fraction, NonNegative, Size
 from lpm.core.transitions import Transitions
-from lpm.nn.dynamics import mean_square
-from lpm.nn.experience import Experience, Prepared
+from lpm.nn.dynamics import InverseModel, encode_both, mean_square
+from lpm.nn.experience import Prepared
 from lpm.nn.inputs import in_chunks
-from lpm.nn.inverse import InverseModel, encode_both
-from lpm.nn.networks import Activation, Encoder
-from lpm.nn.stacked import StackedForward
+from lpm.nn.networks import Activation, Encoder, StackedForward
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ class ICM(Learner):
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
-        self.experience = Experience(spaces, self.rollout, config.normalise, warmup=config.warmup)
+        self.experience = config.experience(spaces, self.rollout)
         features = feature_width(spaces, config.features)
         self.encoder = Encoder(
             spaces.input_shape,

@@ -18,7 +18,7 @@ from lpm.bonuses._learner import Learner, LearnerConfig
 from lpm.core.registry import register
 from lpm.core.settings import Count, NonNegative, Positive
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Experience, Prepared
+from lpm.nn.experience import Prepared
 from lpm.nn.inputs import RunningMoments
 from lpm.nn.networks import Activation, Encoder, mlp
 from lpm.nn.random_target import random_encoder
@@ -108,7 +108,7 @@ class LBS(Learner):
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
-        self.experience = Experience(spaces, self.rollout, config.normalise, warmup=config.warmup)
+        self.experience = config.experience(spaces, self.rollout)
         vector = spaces.kind == "vector"
         act: Activation = "relu" if vector else "leaky_relu"
         width = math.prod(spaces.input_shape) if vector else config.features

@@ -27,11 +27,10 @@ from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
 from lpm.core.settings import expect_at_least, expect_choice, reject_unused
 from lpm.core.transitions import Transitions
-from lpm.nn.buffers import RingBuffer
 from lpm.nn.closed_form import FadingCovariance, RidgeByAction, influence, inverse_root, typical_square
 from lpm.nn.frozen import KNEE, Design, FrozenFeatures
 from lpm.nn.inputs import HashedSample
-from lpm.nn.memory import WindowMemory, episode_starts, nearest_weighted
+from lpm.nn.memory import RingBuffer, WindowMemory, episode_starts, nearest_weighted
 from lpm.nn.sensor import Readings, SensorNoise, action_code, code_width
 
 REACH = 4.0

@@ -19,9 +19,9 @@ from lpm.core.registry import register
 from lpm.core.settings import Count, NonNegative, expect
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.buffers import TransitionBuffer, minibatches
 from lpm.nn.dynamics import ErrorModel
 from lpm.nn.experience import Minibatches, Prepared, regression
+from lpm.nn.memory import TransitionBuffer, minibatches
 from lpm.nn.networks import Encoder
 from lpm.nn.random_target import RandomTargetErrorModel
 
@@ -241,9 +241,7 @@ class AlgorithmOne(LearningProgress):
         self.experience.observe(batch, **columns)
 
     # ---- learning: f on B, then g on D --------------------------------------------------------------------
-    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
-        if not self.experience.begin_update():
-            return {}
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
         if self.experience.rescaled:
             self.queue.clear()
         if self.experience.rescaled or self.versions == 0:
@@ -254,9 +252,7 @@ class AlgorithmOne(LearningProgress):
             errors = self.queue.errors
             metrics |= self._fit_error_model(self.queue.slots, generator)
             metrics |= {"queue_error_mean": errors.mean(), "queue_error_std": errors.std(correction=0)}
-        metrics["queue_length"] = torch.tensor(float(length))
-        self.experience.end_update()
-        return metrics
+        return metrics | {"queue_length": torch.tensor(float(length))}
 
     def _before_first_update(self) -> None:
         """Called with observations in their scale, and f untrained; again if that scale turned out too narrow."""

@@ -79,18 +79,15 @@ class LPMSlow(LearningProgress):
     def _progress(self, rows: Prepared) -> Tensor:
         return progress(self.slow.errors(*successor(rows)), self._errors(rows), self.config.form, self.floor)
 
-    def _observe(self, batch: Transitions) -> None:
-        self.experience.observe(batch)
-
     def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
+        return {} if self.buffer.total < self.config.warmup else super()._update(generator)
+
+    def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
         c = self.config
-        if self.buffer.total < c.warmup or not self.experience.begin_update():
-            return {}
         if (self.versions == 0 or self.experience.rescaled) and c.form == "log":
             self._raise_floor(c.relative_floor)
         loss = self._fit_dynamics(self._batches(generator))
         follow_(self.slow, self.dynamics, c.copy_decay)
-        self.experience.end_update()
         return {"dynamics_loss": loss}
 
     def _batches(self, generator: torch.Generator) -> Minibatches:

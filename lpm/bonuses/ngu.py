@@ -11,10 +11,10 @@ from lpm.bonuses._learner import FitConfig, Learner, MemoryBonus
 from lpm.core.registry import register
 from lpm.core.settings import Count, Limit, NonNegative, Positive
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Experience, Prepared
+from lpm.nn.dynamics import InverseFeatures
+from lpm.nn.experience import Experience
 from lpm.nn.inputs import RunningMoments
-from lpm.nn.inverse import InverseFeatures
-from lpm.nn.memory import PAIRS_IN_CACHE, EpisodeTimeline, WindowMemory, embed_episodes, nearest_squares
+from lpm.nn.memory import PAIRS_IN_CACHE, EpisodeTimeline, WindowMemory, nearest_squares
 from lpm.nn.random_target import RandomTargetModel
 
 
@@ -102,8 +102,8 @@ class NGU(MemoryBonus, Learner):
     def _walk(self, batch: Transitions, keep: bool) -> Tensor:
         reward = torch.zeros(batch.shape, device=batch.device)
         if self.experience.ready:
-            errors = self.experience.each(self._distillation, batch)
-            line = self.memory.timeline(batch, *embed_episodes(batch, self.memory.starts(batch), self._embed))
+            errors = self.experience.each(self.lifelong.distances, batch)
+            line = self.memory.timeline(batch, *self.memory.embedded(batch, self.experience.seen_by(self.model)))
             episodic, distances = self._episodic(batch, line)
             reward = episodic * self._factor(errors)
             if keep:
@@ -126,12 +126,6 @@ class NGU(MemoryBonus, Learner):
         distances = self.distances + found.cumsum(0)
         mean = (distances[:, 0] / distances[:, 1].clamp_min(1)).to(squares.dtype)
         return episodic_novelty(squares, mean.view(-1, 1, 1), self.config), distances
-
-    def _embed(self, obs: Tensor) -> Tensor:
-        return self.model(self.experience.input(obs))  # type: ignore[no-any-return]
-
-    def _distillation(self, rows: Prepared) -> Tensor:
-        return self.lifelong.gap(rows.x_next).square().mean(1)
 
     def _factor(self, errors: Tensor) -> Tensor:
         """The lifelong factor; 1 until there are statistics of the errors."""

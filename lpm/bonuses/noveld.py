@@ -63,7 +63,7 @@ class NovelD(MemoryBonus, Learner):
 
     # ---- collection ---------------------------------------------------------------------------------------
     def _walk(self, batch: Transitions, keep: bool) -> Tensor:
-        visits = episode_counts(batch, self.memory if keep else self.memory.fork(), self.keys).flatten()
+        visits = episode_counts(batch, self.memory, self.keys, keep).flatten()
 
         def difference(rows: Prepared) -> Tensor:
             old, new = self.novelty(torch.cat([rows.x, rows.x_next])).chunk(2)
@@ -76,8 +76,7 @@ class NovelD(MemoryBonus, Learner):
 
     def novelty(self, x: Tensor) -> Tensor:
         """L2 norm of the distillation error at preprocessed observations, (B,)."""
-        norm: Tensor = torch.linalg.vector_norm(self.model.gap(x), dim=1)
-        return norm
+        return torch.linalg.vector_norm(self.model.gap(x), dim=1)  # type: ignore[no-any-return]
 
     # ---- learning -----------------------------------------------------------------------------------------
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:

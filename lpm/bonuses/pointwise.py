@@ -9,13 +9,13 @@ from types import MappingProxyType
 import torch
 from torch import Tensor, nn
 
-from lpm.bonuses._learner import MNIST, DynamicsConfig, Learner
+from lpm.bonuses._learner import MNIST, DynamicsConfig, DynamicsLearner
 from lpm.bonuses._progress import Form, error_floor, progress
 from lpm.core.registry import register
 from lpm.core.settings import Count, Positive
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import DynamicsModel
-from lpm.nn.experience import Prepared, regression, successor
+from lpm.nn.experience import Prepared, successor
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class PointwiseConfig(DynamicsConfig):
 
 
 @register("pointwise")
-class Pointwise(Learner):
+class Pointwise(DynamicsLearner):
     """Learning progress without an error model: error of a snapshot of f minus error of f, on the same transition."""
 
     label = "Pointwise progress"
@@ -45,13 +45,10 @@ class Pointwise(Learner):
     versions: Tensor  # τ: updates of f so far
 
     def _build(self) -> None:
-        spaces, config = self.spaces, self.config
-        self.floor = error_floor(spaces, config.error_floor)
-        self.experience = config.experience(spaces, self.rollout)
-        self.dynamics = config.build(spaces)
-        self.add_optimizer("dynamics", self.dynamics.parameters(), config.lr)
+        super()._build()
+        self.floor = error_floor(self.spaces, self.config.error_floor)
         # f of update τ is kept in slot τ mod lag, which holds f of τ − lag until update τ + 1 overwrites it
-        self.snapshots = nn.ModuleList(copy.deepcopy(self.dynamics) for _ in range(config.lag))
+        self.snapshots = nn.ModuleList(copy.deepcopy(self.dynamics) for _ in range(self.config.lag))
         self.snapshots.requires_grad_(False)
         self.register_buffer("versions", torch.zeros((), dtype=torch.int64))
 
@@ -61,16 +58,14 @@ class Pointwise(Learner):
         old = self._oldest
 
         def rewards(rows: Prepared) -> Tensor:
-            inputs = successor(rows)
-            return progress(old.errors(*inputs), self.dynamics.errors(*inputs), self.config.form, self.floor)
+            return progress(old.errors(*successor(rows)), self._errors(rows), self.config.form, self.floor)
 
         return self.experience.each(rewards, batch)
 
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
         self._oldest.load_state_dict(self.dynamics.state_dict())
-        loss = self.fit("dynamics", regression(self.dynamics, successor), generator)
         self.versions += 1
-        return {"dynamics_loss": loss}
+        return super()._learn(generator)
 
     @property
     def _oldest(self) -> DynamicsModel:

@@ -13,7 +13,7 @@ from lpm.core.registry import register
 from lpm.core.settings import Count, Settings
 from lpm.core.transitions import Transitions
 from lpm.nn.inputs import ObservationInput, in_chunks
-from lpm.nn.memory import StepMemory, exact_squares
+from lpm.nn.memory import RingBuffer, exact_squares
 from lpm.nn.random_target import random_encoder
 
 PAIRS = 2**21
@@ -58,11 +58,13 @@ class RE3(MemoryBonus):
         self.input = ObservationInput(spaces, "standard" if standard else "none")
         self.encoder = random_encoder(spaces.input_shape, config.features, hidden=config.hidden)
         steps = self.rollout_steps if config.memory_size is None else max(1, config.memory_size // self.num_envs)
-        self.memory = StepMemory(self.num_envs, steps, (config.features,))
+        # a row is a time step of all environments: which states are forgotten never depends on their order
+        row = ((self.num_envs, config.features), torch.float32)
+        self.memory = RingBuffer(steps, {"states": row, "held": ((self.num_envs,), torch.bool)})
 
     def _walk(self, batch: Transitions, keep: bool) -> Tensor:
         """At each step all environments' states enter the memory, then each looks for neighbours."""
-        memory, rewards = self.memory, torch.zeros(batch.shape, device=batch.device)
+        rewards = torch.zeros(batch.shape, device=batch.device)
         if not self.input.ready:
             if keep:
                 self.input.observe(batch.next_obs[batch.valid])
@@ -72,11 +74,12 @@ class RE3(MemoryBonus):
         seen = batch.valid.any(1)  # a step of nothing but filler is none
         if not bool(seen.any()):
             return rewards
-        old, old_held = memory.in_order()
-        rows = torch.cat([old, embedded[seen]])
-        rewards[seen] = self._entropy(rows, torch.cat([old_held, batch.valid[seen]]), len(old), memory.capacity)
+        old = self.memory.last(self.memory.capacity)
+        rows = torch.cat([self.memory["states"][old], embedded[seen]])
+        held = torch.cat([self.memory["held"][old], batch.valid[seen]])
+        rewards[seen] = self._entropy(rows, held, len(old), self.memory.capacity)
         if keep:
-            memory.extend(embedded[seen], batch.valid[seen])
+            self.memory.push(states=embedded[seen], held=batch.valid[seen])
         return rewards
 
     def _entropy(self, rows: Tensor, held: Tensor, known: int, capacity: int) -> Tensor:

@@ -11,11 +11,11 @@ from lpm.bonuses._learner import Learner, LearnerConfig, MemoryBonus
 from lpm.core.registry import register
 from lpm.core.settings import Count, NonNegative
 from lpm.core.transitions import Transitions
-from lpm.nn.experience import Experience, Prepared
+from lpm.nn.dynamics import InverseFeatures
+from lpm.nn.experience import Prepared
 from lpm.nn.hashing import KeyConfig, episode_counts
-from lpm.nn.inverse import InverseFeatures
 from lpm.nn.memory import EpisodicMemory
-from lpm.nn.stacked import StackedForward
+from lpm.nn.networks import StackedForward
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class RIDE(MemoryBonus, Learner):
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
-        self.experience = Experience(spaces, self.rollout, config.normalise, warmup=config.warmup)
+        self.experience = config.experience(spaces, self.rollout)
         self.keys = config.build(spaces)
         self.features = InverseFeatures(
             spaces, config.features, hidden=config.hidden, inverse_hidden=config.model_hidden
@@ -61,7 +61,7 @@ class RIDE(MemoryBonus, Learner):
 
     # ---- collection ---------------------------------------------------------------------------------------
     def _walk(self, batch: Transitions, keep: bool) -> Tensor:
-        visits = episode_counts(batch, self.memory if keep else self.memory.fork(), self.keys)
+        visits = episode_counts(batch, self.memory, self.keys, keep)
         reward = self._impact(batch) * visits.float().rsqrt()
         if keep:
             self.experience.observe(batch)

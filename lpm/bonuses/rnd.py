@@ -57,13 +57,7 @@ class RND(Learner):
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
         self.experience = Experience(
-            spaces,
-            self.rollout,
-            "standard",
-            clip=config.clip,
-            warmup=config.warmup,
-            frozen=False,
-            next_only=True,
+            spaces, self.rollout, "standard", clip=config.clip, warmup=config.warmup, frozen=False, next_only=True
         )
         features = feature_width(spaces, config.features)
         self.model = RandomTargetModel(
@@ -77,7 +71,7 @@ class RND(Learner):
         self.add_optimizer("predictor", self.model.predictor.parameters(), config.lr)
 
     def _score(self, batch: Transitions) -> Tensor:
-        return self.experience.each(self._errors, batch)
+        return self.experience.each(self.model.distances, batch)
 
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
         if self.config.proportion == 1:
@@ -90,6 +84,3 @@ class RND(Learner):
             return (errors * kept).sum() / kept.sum().clamp_min(1)
 
         return {"predictor_loss": self.fit("predictor", loss, generator)}
-
-    def _errors(self, rows: Prepared) -> Tensor:
-        return self.model.gap(rows.x_next).square().mean(1)

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from numbers import Integral
-from typing import Any, ClassVar, ParamSpec, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -42,14 +42,6 @@ def default_torch_state(function: Callable[P, R]) -> Callable[P, R]:
                 torch.set_default_dtype(dtype)
 
     return call
-
-
-@runtime_checkable
-class KeepsEpisodes(Protocol):
-    """A part of a bonus that remembers the present episode of each environment."""
-
-    def end_episodes(self, rows: Tensor) -> None:
-        """Forget those of these environments (N,)."""
 
 
 class IntrinsicReward(nn.Module):
@@ -89,13 +81,7 @@ class IntrinsicReward(nn.Module):
 
     @default_torch_state
     def __init__(
-        self,
-        spaces: Spaces,
-        config: Any = None,
-        *,
-        num_envs: int = 1,
-        rollout_steps: int = 128,
-        seed: int = 0,
+        self, spaces: Spaces, config: Any = None, *, num_envs: int = 1, rollout_steps: int = 128, seed: Any = 0
     ) -> None:
         super().__init__()
         if not isinstance(spaces, Spaces):
@@ -104,8 +90,7 @@ class IntrinsicReward(nn.Module):
         for name, value in sizes.items():
             if not isinstance(value, Integral) or value < 1:
                 raise ValueError(f"{name}: expected an integer of at least 1, got {value!r}")
-        given: Any = seed
-        if not isinstance(given, Integral) or not -(2**63) <= int(given) < 2**63:
+        if not isinstance(seed, Integral) or not -(2**63) <= int(seed) < 2**63:
             raise ValueError(f"seed: expected an integer of 64 bits, got {seed!r}")
         self.spaces = spaces
         self.num_envs = int(num_envs)
@@ -155,11 +140,14 @@ class IntrinsicReward(nn.Module):
 
     @default_torch_state
     def end_episodes(self, rows: Tensor) -> None:
-        """The episodes of these environments (N,) are over without a last transition: they were reset from outside."""
-        for module in self.children():
-            for part in module.modules():
-                if isinstance(part, KeepsEpisodes):
-                    part.end_episodes(rows.to(self.device))
+        """The episodes of these environments (N,) are over without a last transition: they were reset from outside.
+
+        Each part of the bonus that has a method of this name forgets them.
+        """
+        parts = (part for module in self.children() for part in module.modules()) if self.episodic else ()
+        for forget in (getattr(part, "end_episodes", None) for part in parts):
+            if forget is not None:
+                forget(rows.to(self.device))
 
     # ---- what a method implements -------------------------------------------------------------------------
     def _build(self) -> None:
@@ -297,17 +285,11 @@ class IntrinsicReward(nn.Module):
         """The block if it fits, with something harmless in rows that are not valid."""
         if not isinstance(batch, Transitions):
             raise ValueError(f"{type(self).__name__}: expected lpm.Transitions, got {type(batch).__name__}")
-        for name in self.needs:
-            if getattr(batch, name) is None:
-                raise ValueError(
-                    f"{type(self).__name__} needs Transitions.{name}, which is missing: "
-                    + (
-                        "pass the extrinsic rewards (T, N)"
-                        if name == "reward"
-                        else f"pass the policy's parameters at obs, (T, N, {self.spaces.policy_width}): "
-                        "logits, or means then log-stds"
-                    )
-                )
+        width = self.spaces.policy_width
+        what = {"policy": f"policy's parameters at obs, (T, N, {width}): logits, or means then log-stds"}
+        for name in (name for name in self.needs if getattr(batch, name) is None):
+            meant = what.get(name, "extrinsic rewards (T, N)")
+            raise ValueError(f"{type(self).__name__} needs Transitions.{name}, which is missing: pass the {meant}")
         if self.episodic and batch.shape[1] != self.num_envs:
             raise ValueError(
                 f"{type(self).__name__} keeps a memory per environment: expected blocks of "

@@ -199,28 +199,23 @@ class Spaces:
         if self.action_width == 0:
             return torch.zeros(count, 0, device=action.device)
         if self.action_kind == "continuous":
-            low, high = self._action_bounds
+            low, high, bounded = (bound.to(action.device) for bound in self._action_bounds)
             flat = action.reshape(count, self.action_width).float()
-            low, high = low.to(flat.device), high.to(flat.device)
-            free = flat.clamp(-LARGEST_ACTION, LARGEST_ACTION)
-            return torch.where(self._bounded.to(flat.device), 2 * (flat - low) / (high - low) - 1, free)
+            return torch.where(
+                bounded, 2 * (flat - low) / (high - low) - 1, flat.clamp(-LARGEST_ACTION, LARGEST_ACTION)
+            )
         index = self.action_index(action)
         columns = [torch.nn.functional.one_hot(index[:, i], n) for i, n in enumerate(self.factors)]
         return torch.cat(columns, dim=1).float()
 
     @cached_property
-    def _bounded(self) -> Tensor:
-        assert isinstance(self.action, Box)
-        span = self.action.high.astype(np.float64) - self.action.low
-        return torch.as_tensor((np.isfinite(span) & (span > 0) & (span < 1e30)).ravel())
-
-    @cached_property
-    def _action_bounds(self) -> tuple[Tensor, Tensor]:
-        assert isinstance(self.action, Box)
-        low = torch.as_tensor(self.action.low.ravel(), dtype=torch.float32)
-        high = torch.as_tensor(self.action.high.ravel(), dtype=torch.float32)
-        unit = torch.ones_like(low)
-        return torch.where(self._bounded, low, -unit), torch.where(self._bounded, high, unit)
+    def _action_bounds(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Low and high, -1 and 1 where there are none, and where there are some; a number of the action each."""
+        box: Any = self.action
+        span = box.high.astype(np.float64) - box.low
+        bounded = torch.as_tensor((np.isfinite(span) & (span > 0) & (span < 1e30)).ravel())
+        low, high = (torch.as_tensor(bound.ravel(), dtype=torch.float32) for bound in (box.low, box.high))
+        return torch.where(bounded, low, -1), torch.where(bounded, high, 1), bounded
 
     # ---- checks -------------------------------------------------------------------------------------------
     def check(self, batch: Transitions) -> None:
@@ -228,42 +223,36 @@ class Spaces:
 
         What rows that are not valid contain does not matter, as long as it has the shape and dtype of the rest.
         """
-        for name in ("obs", "next_obs"):
-            value: Tensor = getattr(batch, name)
+        stored = (torch.uint8,) if self.obs_dtype == torch.uint8 else _FLOATS
+        for name, value in (("obs", batch.obs), ("next_obs", batch.next_obs)):
             _expect_shape(name, value, self.obs_shape)
-            if (value.dtype == torch.uint8) != (self.obs_dtype == torch.uint8) or not (
-                value.dtype == torch.uint8 or value.dtype in _FLOATS
-            ):
+            if value.dtype not in stored:
                 raise ValueError(
                     f"Transitions.{name}: expected dtype {self.obs_dtype} for {self.observation}, got {value.dtype}; "
                     "convert it first"
                 )
             _expect_finite(name, value, batch.valid)
         self._check_action(batch.action, batch.valid)
-        if batch.reward is not None:
-            _expect_shape("reward", batch.reward, ())
-            _expect_finite("reward", batch.reward, batch.valid)
-        if batch.policy is not None:
-            _expect_shape("policy", batch.policy, (self.policy_width,))
-            _expect_finite("policy", batch.policy, batch.valid)
+        for name, extra, shape in (("reward", batch.reward, ()), ("policy", batch.policy, (self.policy_width,))):
+            if extra is not None:
+                _expect_shape(name, extra, shape)
+                _expect_finite(name, extra, batch.valid)
 
     def filled(self, batch: Transitions) -> Transitions:
         """A checked block, with zeros and the first action where rows that are not valid hold no such thing."""
         if bool(batch.valid.all()):
             return batch
-        harmless: dict[str, Tensor] = {}
-        for name in ("obs", "next_obs", "reward", "policy"):
-            value: Tensor | None = getattr(batch, name)
-            if value is not None and not _all_finite(value):
-                harmless[name] = torch.where(_like_rows(batch.valid, value), value, 0)
-        if self.action_kind == "continuous":
-            if not _all_finite(batch.action):
-                harmless["action"] = torch.where(_like_rows(batch.valid, batch.action), batch.action, 0)
-        elif bool(self._outside(batch.action).any()):
+
+        def harmless(value: Tensor) -> Tensor:
+            return value if _all_finite(value) else torch.where(_like_rows(batch.valid, value), value, 0)
+
+        filled = batch.map(harmless)
+        if self.action_kind != "continuous" and bool(self._outside(batch.action).any()):
             first = self._action_offset.to(batch.device).expand(len(self.factors)).view(self.action_shape)
             # as int64: the first action may be negative, where the block's own dtype is not
-            harmless["action"] = torch.where(_like_rows(batch.valid, batch.action), batch.action.long(), first)
-        return replace(batch, **harmless) if harmless else batch
+            action = torch.where(_like_rows(batch.valid, batch.action), batch.action.long(), first)
+            filled = replace(filled, action=action)
+        return filled
 
     def _check_action(self, action: Tensor, valid: Tensor) -> None:
         _expect_shape("action", action, self.action_shape)
@@ -286,10 +275,10 @@ class Spaces:
     def _outside(self, action: Tensor) -> Tensor:
         """Which numbers of actions (T, N, ...) are outside their space, (T, N, numbers)."""
         if self.action_kind == "continuous":
-            low, high = (bound.to(action.device) for bound in self._action_bounds)
+            low, high, bounded = (bound.to(action.device) for bound in self._action_bounds)
             flat = action.flatten(2) if action.ndim > 2 else action.unsqueeze(-1)
             margin = 1e-4 * (high - low)
-            return self._bounded.to(action.device) & ((flat < low - margin) | (flat > high + margin))
+            return bounded & ((flat < low - margin) | (flat > high + margin))
         index = self.action_index(action.flatten(0, 1)).view(*action.shape[:2], len(self.factors))
         return (index < 0) | (index >= torch.as_tensor(self.factors, device=action.device))
 

@@ -59,31 +59,30 @@ class Transitions:
     """(T, N, P) policy parameters at `obs`: logits (concatenated over factors), or means then log-stds."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            _expect_tensor(field.name, getattr(self, field.name), optional=field.default is None)
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        given = {name: value for name, value in given.items() if name not in ("reward", "policy") or value is not None}
+        for name, value in given.items():
+            _expect_tensor(name, value)
         if self.terminated.ndim != 2:
             raise ValueError(
                 f"Transitions.terminated: expected shape (T, N), got {tuple(self.terminated.shape)}; "
                 "add a leading time axis for a single step"
             )
         lead = tuple(self.terminated.shape)
-        for field in fields(self):
-            value: Tensor | None = getattr(self, field.name)
-            if value is None:
-                continue
+        for name, value in given.items():
             if tuple(value.shape[:2]) != lead:
                 timeless = value.ndim == 1 and len(value) == lead[0]
                 hint = "; if this is a single step, add the time axis to every field: .unsqueeze(0)" if timeless else ""
                 raise ValueError(
-                    f"Transitions.{field.name}: expected leading shape (T, N) = {lead}, got {tuple(value.shape)}{hint}"
+                    f"Transitions.{name}: expected leading shape (T, N) = {lead}, got {tuple(value.shape)}{hint}"
                 )
             if value.device != self.terminated.device:
                 raise ValueError(
-                    f"Transitions.{field.name}: expected device {self.terminated.device} like the other fields, "
+                    f"Transitions.{name}: expected device {self.terminated.device} like the other fields, "
                     f"got {value.device}"
                 )
         for name in ("terminated", "truncated", "valid"):
-            flag: Tensor = getattr(self, name)
+            flag = given[name]
             if flag.ndim != 2:
                 raise ValueError(f"Transitions.{name}: expected shape (T, N) = {lead}, got {tuple(flag.shape)}")
             if flag.dtype != torch.bool:
@@ -107,16 +106,8 @@ class Transitions:
         if obs.ndim < 2:
             raise ValueError(f"Transitions.obs: expected shape (T, N, ...), got {tuple(obs.shape)}")
         never = torch.zeros(obs.shape[:2], dtype=torch.bool, device=obs.device)
-        return cls(
-            obs=obs,
-            action=action,
-            next_obs=next_obs,
-            terminated=never if terminated is None else terminated,
-            truncated=never if truncated is None else truncated,
-            valid=~never if valid is None else valid,
-            reward=reward,
-            policy=policy,
-        )
+        terminated, truncated = (never if flag is None else flag for flag in (terminated, truncated))
+        return cls(obs, action, next_obs, terminated, truncated, ~never if valid is None else valid, reward, policy)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -161,8 +152,8 @@ class Transitions:
         return replace(self, **{k: function(v) for k, v in values.items() if v is not None})
 
 
-def _expect_tensor(name: str, value: object, *, optional: bool = False) -> None:
-    if not isinstance(value, Tensor) and not (optional and value is None):
+def _expect_tensor(name: str, value: object) -> None:
+    if not isinstance(value, Tensor):
         raise ValueError(f"Transitions.{name}: expected a torch tensor, got {type(value).__name__}")
 
 

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from lpm.nn.buffers import fixed_sample
+from lpm.nn.memory import fixed_sample
 
 JITTER = 1e-8
 ATTEMPTS = 12  # with ten times as much jitter each

@@ -1,14 +1,15 @@
-"""The dynamics model f(o, a), one that also predicts its variance, and the error model g(o, a)."""
+"""The dynamics model f(o, a), one that also predicts its variance, the error model g(o, a), and inverse dynamics."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
+from lpm.nn.experience import Prepared
 from lpm.nn.fused import Layer, linear_layers
 from lpm.nn.networks import Activation, Decoder, Encoder, SkipMLP, mlp, pixel_error
 
@@ -16,6 +17,20 @@ from lpm.nn.networks import Activation, Decoder, Encoder, SkipMLP, mlp, pixel_er
 def mean_square(prediction: Tensor, target: Tensor) -> Tensor:
     """Mean of squared differences over everything but the first axis, (B,)."""
     return (prediction - target).square().flatten(1).mean(1)
+
+
+def image_encoder(spaces: Spaces, features: int | None, act: Activation) -> tuple[Encoder | None, int]:
+    """The encoder of images, none of vectors; and the width of what comes out."""
+    if spaces.kind == "vector":
+        return None, math.prod(spaces.input_shape)
+    encoder = Encoder(spaces.input_shape, features, act=act)
+    return encoder, encoder.features
+
+
+def refuse_for_images(spaces: Spaces, **given: bool) -> None:
+    """Refuse settings that only models of vectors have."""
+    for name in (name for name, value in given.items() if value):
+        raise ValueError(f"{name}: only for vector observations, got {spaces.observation}")
 
 
 class DynamicsModel(nn.Module):
@@ -38,23 +53,17 @@ class DynamicsModel(nn.Module):
         squash: bool = True,
     ) -> None:
         super().__init__()
-        shape, actions = spaces.input_shape, spaces.action_width
         self.delta = delta
-        self.encoder: Encoder | None = None
-        if spaces.kind == "vector":
-            width = math.prod(shape)
-            hidden = (128, 128) if hidden is None else hidden
+        self.encoder, width = image_encoder(spaces, features, act)
+        inputs = width + spaces.action_width
+        if self.encoder is None:
             build = SkipMLP if skip else mlp
-            self.body: nn.Module = build(width + actions, hidden, width, act)
-        else:
-            if skip or delta:
-                name = "skip" if skip else "delta"
-                raise ValueError(f"{name}: only for vector observations, got {spaces.observation}")
-            self.encoder = Encoder(shape, features, act=act)
-            hidden = (512,) if hidden is None else hidden
-            self.body = mlp(self.encoder.features + actions, hidden, None)
-            width = hidden[-1] if hidden else self.encoder.features + actions
-            self.decoder = Decoder(width, (shape[0], shape[1], shape[2]), squash=squash)
+            self.body: nn.Module = build(inputs, (128, 128) if hidden is None else hidden, width)
+            return
+        refuse_for_images(spaces, skip=skip, delta=delta)
+        hidden = (512,) if hidden is None else hidden
+        self.body = mlp(inputs, hidden, None)
+        self.decoder = Decoder(hidden[-1] if hidden else inputs, spaces.input_shape, squash=squash)
 
     def forward(self, x: Tensor, action: Tensor) -> Tensor:
         """(B, *input_shape) and (B, action width) to the predicted next (B, *input_shape)."""
@@ -107,31 +116,23 @@ class GaussianDynamicsModel(nn.Module):
         squash: bool = True,
     ) -> None:
         super().__init__()
-        shape, actions = spaces.input_shape, spaces.action_width
         self.bounds = bounds
         self.skip = skip
-        self.encoder: Encoder | None = None
-        self.mean_hidden, self.variance_hidden = nn.Sequential(), nn.Sequential()
-        if spaces.kind == "vector":
-            inputs, outputs = math.prod(shape) + actions, math.prod(shape)
-            hidden = (256, 256) if hidden is None else hidden
-            self.trunk = mlp(inputs, hidden)
-            width = hidden[-1] if hidden else inputs
-            self.mean_hidden, self.variance_hidden = mlp(width, head_hidden), mlp(width, head_hidden)
+        self.encoder, outputs = image_encoder(spaces, features, act)
+        inputs = outputs + spaces.action_width
+        if hidden is None:
+            hidden = (256, 256) if self.encoder is None else (512,)
+        self.trunk = mlp(inputs, hidden)
+        width = hidden[-1] if hidden else inputs
+        self.mean_hidden, self.variance_hidden = mlp(width, head_hidden), mlp(width, head_hidden)
+        if self.encoder is None:
             width = head_hidden[-1] if head_hidden else width
             self.mean_head: nn.Module = nn.Linear(width + inputs if skip else width, outputs)
             self.variance_head: nn.Module = nn.Linear(width, outputs)
         else:
-            if skip or head_hidden:
-                name = "skip" if skip else "head_hidden"
-                raise ValueError(f"{name}: only for vector observations, got {spaces.observation}")
-            self.encoder = Encoder(shape, features, act=act)
-            hidden = (512,) if hidden is None else hidden
-            self.trunk = mlp(self.encoder.features + actions, hidden)
-            width = hidden[-1] if hidden else self.encoder.features + actions
-            image = (shape[0], shape[1], shape[2])
-            self.mean_head = Decoder(width, image, squash=squash)
-            self.variance_head = Decoder(width, image, squash=False)
+            refuse_for_images(spaces, skip=skip, head_hidden=bool(head_hidden))
+            self.mean_head = Decoder(width, spaces.input_shape, squash=squash)
+            self.variance_head = Decoder(width, spaces.input_shape, squash=False)
 
     def forward(self, x: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         """(B, *input_shape) and (B, action width) to mean and log-variance, (B, *input_shape) each."""
@@ -175,14 +176,7 @@ class ErrorModel(nn.Module):
         self.affine = affine
         # a shared encoder belongs to f: kept out of this module's parameters, and its features are detached
         self._shared = [encoder] if encoder is not None else []
-        self.encoder: Encoder | None = None
-        if spaces.kind == "vector":
-            width = math.prod(spaces.input_shape)
-        elif encoder is not None:
-            width = encoder.features
-        else:
-            self.encoder = Encoder(spaces.input_shape, features, act=act)
-            width = self.encoder.features
+        self.encoder, width = image_encoder(spaces, features, act) if encoder is None else (None, encoder.features)
         if hidden is None:
             hidden = (128, 64) if spaces.kind == "vector" else (256, 128)
         self.body = mlp(width + spaces.action_width, hidden, outputs)
@@ -224,3 +218,76 @@ class ErrorModel(nn.Module):
 
     def problem(self, x: Tensor, action: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         return torch.cat([x, action], dim=1), ((target - self.mean) / self.scale).unsqueeze(1)
+
+
+# ---- inverse dynamics: which action led from one observation to the next -------------------------------------------
+def encode_both(encode: Callable[[Tensor], Tensor], x: Tensor, x_next: Tensor) -> tuple[Tensor, Tensor]:
+    """Vectors encoded in one pass; images in two, because the larger pass would leave the processor's cache."""
+    if x.ndim == 4:
+        return encode(x), encode(x_next)
+    first, second = encode(torch.cat([x, x_next])).chunk(2)
+    return first, second
+
+
+class InverseModel(nn.Module):
+    """Predicts the raw action from φ(o) and φ(o'), for every action space.
+
+    The loss is the negative log-likelihood of the action without its constant. Discrete factors: the sum of their
+    cross-entropies. Continuous: half the sum of squared differences to the encoded action, a Gaussian of unit
+    variance. Either way it is reduced to one number per sample, so that it can be masked or weighted.
+    """
+
+    def __init__(self, spaces: Spaces, features: int, hidden: Sequence[int] = (256,)) -> None:
+        super().__init__()
+        self.spaces = spaces
+        self.continuous = spaces.action_kind == "continuous"
+        outputs = spaces.action_width if self.continuous else sum(spaces.factors)
+        self.body = mlp(2 * features, hidden, outputs)
+
+    def forward(self, phi: Tensor, phi_next: Tensor) -> Tensor:
+        """Features (B, F) twice to logits of all factors, or to the encoded action, (B, outputs)."""
+        return self.body(torch.cat([phi, phi_next], dim=1))  # type: ignore[no-any-return]
+
+    def loss(self, phi: Tensor, phi_next: Tensor, action: Tensor) -> Tensor:
+        """Loss of each sample, (B,), from raw actions."""
+        output: Tensor = self(phi, phi_next)
+        if self.continuous:
+            return 0.5 * (output - self.spaces.encode_action(action)).square().sum(1)
+        index = self.spaces.action_index(action)
+        parts = [
+            nn.functional.cross_entropy(logits, index[:, i], reduction="none")
+            for i, logits in enumerate(torch.split(output, list(self.spaces.factors), dim=1))
+        ]
+        return torch.stack(parts).sum(0)
+
+
+class InverseFeatures(nn.Module):
+    """φ with its inverse model; `layer_norm` fixes the scale of φ, which the inverse loss leaves free."""
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        features: int,
+        *,
+        hidden: Sequence[int] = (256, 256),
+        inverse_hidden: Sequence[int] = (256,),
+        layer_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        encoder = Encoder(spaces.input_shape, features, hidden=hidden, final_activation=False)
+        self.encoder = nn.Sequential(encoder)
+        if layer_norm:
+            self.encoder.append(nn.LayerNorm(features, elementwise_affine=False))
+        self.inverse = InverseModel(spaces, features, inverse_hidden)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """φ of preprocessed observations, (B, features)."""
+        return self.encoder(x)  # type: ignore[no-any-return]
+
+    def pair(self, rows: Prepared) -> tuple[Tensor, Tensor]:
+        """φ(o) and φ(o'), (B, F) each."""
+        return encode_both(self, rows.x, rows.x_next)
+
+    def loss(self, rows: Prepared) -> Tensor:
+        """Inverse loss of each row, (B,)."""
+        return self.inverse.loss(*self.pair(rows), rows.action)

@@ -14,10 +14,9 @@ from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.buffers import Columns, TransitionBuffer, minibatches
 from lpm.nn.fused import Layer, adam_step, least_squares
-from lpm.nn.inputs import Normalise, ObservationInput, in_chunks, same_rows
-from lpm.nn.range_watch import RangeWatch
+from lpm.nn.inputs import Normalise, ObservationInput, RangeWatch, in_chunks, same_rows
+from lpm.nn.memory import Columns, TransitionBuffer, minibatches
 
 CHUNK = 1024
 """Rows that are preprocessed at a time, unless they have very many numbers: bounds the memory that images take."""
@@ -81,10 +80,9 @@ Loss = Callable[[Prepared], Tensor] | LeastSquares
 
 def regression(model: Regressor, view: Callable[[Prepared], tuple[Tensor, Tensor, Tensor]]) -> Loss:
     """The loss of a model on the (x, action, target) that `view` makes of rows, without autograd where it can be."""
-    layers = model.layers()
-    if layers is None:
-        return lambda rows: model.loss(*view(rows))
-    return LeastSquares(layers, lambda rows: model.problem(*view(rows)))
+    if layers := model.layers():
+        return LeastSquares(layers, lambda rows: model.problem(*view(rows)))
+    return lambda rows: model.loss(*view(rows))
 
 
 def successor(rows: Prepared) -> tuple[Tensor, Tensor, Tensor]:
@@ -130,20 +128,17 @@ class Experience(nn.Module):
         super().__init__()
         if normalise == "auto":
             normalise = "standard" if spaces.kind == "vector" else "none"
-        self.spaces = spaces
+        self.spaces, self.warmup, self.frozen, self.next_only = spaces, warmup, frozen, next_only
         self.chunk = max(1, min(CHUNK, NUMBERS_IN_CACHE // max(1, math.prod(spaces.input_shape))))
-        self.warmup = warmup
-        self.frozen = frozen
-        self.next_only = next_only
         if normalise == "standard" and clip is None:
             clip = 10.0
         self.input = ObservationInput(spaces, normalise, clip)
         self.rescaled = False
         self.watch: RangeWatch | None = None
         # one common scale cuts nothing off, and the range of pixels is known
-        moments = self.input.moments if normalise in ("standard", "robust") and spaces.kind == "vector" else None
-        if frozen and moments is not None:
-            self.watch = RangeWatch(moments, 10.0 if clip is None else clip)
+        if frozen and normalise in ("standard", "robust") and spaces.kind == "vector":
+            assert self.input.moments is not None
+            self.watch = RangeWatch(self.input.moments, 10.0 if clip is None else clip)
         self.buffer = TransitionBuffer(spaces, capacity, columns)
 
     # ---- collection ---------------------------------------------------------------------------------------
@@ -173,6 +168,10 @@ class Experience(nn.Module):
         index = torch.arange(flat[0].shape[0], device=batch.device)
         return in_chunks(chunk, index, *flat, chunk=self.chunk).view(batch.shape)
 
+    def seen_by(self, encoder: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        """What an encoder makes of raw observations, as a function."""
+        return lambda obs: encoder(self.input(obs))
+
     @torch.no_grad()
     def encoded_block(self, encode: Callable[[Tensor], Tensor], batch: Transitions) -> tuple[Tensor, Tensor]:
         """`encode` of the observations and of the successors of a block, (T·N, F) each.
@@ -181,7 +180,7 @@ class Experience(nn.Module):
         """
 
         def encoded(obs: Tensor) -> Tensor:
-            return in_chunks(lambda part: encode(self.input(part)), obs, chunk=self.chunk)
+            return in_chunks(self.seen_by(encode), obs, chunk=self.chunk)
 
         first, following = encoded(batch.obs.flatten(0, 1)), batch.next_obs.flatten(0, 1)
         if self.spaces.kind == "vector":
@@ -210,12 +209,11 @@ class Experience(nn.Module):
         if self.spaces.kind == "vector" or len(slots) <= envs:
             return first, self.at(slots, lambda rows: encode(rows.x_next))
         obs, next_obs = self.buffer["obs"], self.buffer["next_obs"]
-        same = in_chunks(
-            lambda now, later: same_rows(next_obs.index_select(0, now), obs.index_select(0, later)),
-            slots[:-envs],
-            slots[envs:],
-            chunk=self.chunk,
-        )
+
+        def repeated(now: Tensor, later: Tensor) -> Tensor:
+            return same_rows(next_obs.index_select(0, now), obs.index_select(0, later))
+
+        same = in_chunks(repeated, slots[:-envs], slots[envs:], chunk=self.chunk)
         return first, _shifted(first, same, envs, lambda new: self.at(slots[new], lambda rows: encode(rows.x_next)))
 
     # ---- learning -----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from lpm.core.settings import Count, Positive, Settings
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.inputs import ObservationInput, in_chunks
-from lpm.nn.memory import EpisodicMemory, embed_episodes
+from lpm.nn.memory import EpisodicMemory
 
 Key = Literal["auto", "bytes", "bins", "simhash"]
 
@@ -64,10 +64,8 @@ class ObservationKeys(nn.Module):
     def __init__(
         self, spaces: Spaces, kind: Key = "auto", *, bins: int = 20, bin_width: float = 0.1, bits: int = 64
     ) -> None:
-        """Build inside `seeded`: the projections of "simhash" are random."""
         super().__init__()
-        vector = spaces.kind == "vector"
-        size = math.prod(spaces.input_shape)
+        vector, size = spaces.kind == "vector", math.prod(spaces.input_shape)
         if kind == "auto":
             kind = "bytes" if not vector else "bins" if size <= 16 else "simhash"
         if kind == "bytes" and vector:
@@ -142,29 +140,19 @@ class CountSketch(nn.Module):
         """How often each of the keys (B,) was counted, (B,) int64."""
         return self.cells.gather(1, self._index(keys)).amin(0).long()
 
-    def fork(self) -> CountSketch:
-        """A copy to count ahead with, for scoring without remembering."""
-        return copy.deepcopy(self)
-
     def _index(self, keys: Tensor) -> Tensor:
         depth, width = self.cells.shape
         salt = torch.arange(1, depth + 1, device=keys.device).unsqueeze(1) * _GOLDEN
         return mix(keys.unsqueeze(0) + salt) & (width - 1)
 
 
-def block_keys(batch: Transitions, keys: ObservationKeys) -> Tensor:
-    """Keys (T, N) of the successors in a block, 0 where invalid."""
-    result = torch.zeros(batch.shape, dtype=torch.int64, device=batch.device)
-    result[batch.valid] = keys(batch.next_obs[batch.valid])
-    return result
-
-
-def episode_counts(batch: Transitions, memory: EpisodicMemory, keys: ObservationKeys) -> Tensor:
+def episode_counts(batch: Transitions, memory: EpisodicMemory, keys: ObservationKeys, keep: bool) -> Tensor:
     """N(o') within the episode, the new visit and the episode's first observation included, (T, N) int64.
 
-    `memory` holds the keys of the present episodes and moves on through the block.
+    `memory` holds the keys of the present episodes; with `keep` it moves on through the block.
     """
-    first, following = embed_episodes(batch, memory.starts(batch), keys)
+    memory = memory if keep else copy.deepcopy(memory)
+    first, following = memory.embedded(batch, keys)
 
     def visits(t: int) -> Tensor:
         return 1 + ((memory.stored == following[t].unsqueeze(1)) & memory.live).sum(1)
@@ -188,5 +176,5 @@ class KeyConfig(Settings):
     """Random projections of "simhash" (Tang et al. 2017: 16 to 256)."""
 
     def build(self, spaces: Spaces) -> ObservationKeys:
-        """The module that computes the keys; call it inside `seeded`."""
+        """The module that computes the keys."""
         return ObservationKeys(spaces, self.key, bins=self.bins, bin_width=self.bin_width, bits=self.hash_bits)

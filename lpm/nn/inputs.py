@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
@@ -26,13 +27,8 @@ class Statistics(nn.Module):
     commits: Tensor
     squashes: bool  # whether what lies far outside stays apart instead of being cut off
 
-    def observe(self, rows: Tensor) -> None:
-        """Accumulate a batch (B, *shape)."""
-        raise NotImplementedError
-
-    def commit(self) -> None:
-        """Make everything observed so far the active statistics."""
-        raise NotImplementedError
+    observe: Callable[[Tensor], None]
+    commit: Callable[[], None]
 
     def normalise(self, rows: Tensor, clip: float | None = None) -> Tensor:
         """Rows in units of the active statistics."""
@@ -42,10 +38,6 @@ class Statistics(nn.Module):
     def ready(self) -> bool:
         """Whether anything was committed."""
         return bool(self.commits > 0)
-
-    def outside(self, rows: Tensor, limit: float) -> Tensor:
-        """How many of the rows lie more than `limit` standard deviations away, for each dimension."""
-        return ((rows - self.mean).abs() > limit * self.std).sum(0)
 
 
 def usable_std(std: Tensor, mean: Tensor) -> Tensor:
@@ -67,9 +59,8 @@ def usable_std(std: Tensor, mean: Tensor) -> Tensor:
 class RunningMoments(Statistics):
     """Mean and variance per dimension, accumulated in float64.
 
-    `observe` only accumulates. `commit` makes what was accumulated the active statistics, so that every score
-    between two updates sees the same ones, however the rollout is split into blocks. `min_std` is in the unit of the
-    values; None: none, any unit does.
+    Every score between two `commit`s sees the same ones, however the rollout is split into blocks. `min_std` is in the
+    unit of the values; None: none, any unit does.
     """
 
     sums: Tensor
@@ -80,9 +71,8 @@ class RunningMoments(Statistics):
         super().__init__()
         self.scalar_std = scalar_std
         self.min_std = min_std
-        self.register_buffer("total", torch.zeros((), dtype=torch.float64))
-        self.register_buffer("sums", torch.zeros(shape, dtype=torch.float64))
-        self.register_buffer("squares", torch.zeros(shape, dtype=torch.float64))
+        for name, size in (("total", ()), ("sums", shape), ("squares", shape)):
+            self.register_buffer(name, torch.zeros(size, dtype=torch.float64))
         self.register_buffer("mean", torch.zeros(shape))
         self.register_buffer("std", torch.ones(() if scalar_std else shape))
         self.register_buffer("commits", torch.zeros((), dtype=torch.int64))
@@ -105,13 +95,11 @@ class RunningMoments(Statistics):
             return
         mean = self.sums / self.total
         variance = (self.squares / self.total - mean.square()).clamp_min(0)
-        if self.scalar_std:
-            variance = variance.mean()
-        std = variance.sqrt()
-        if self.min_std is not None:
-            std = std.clamp_min(self.min_std)
-        else:
+        std = (variance.mean() if self.scalar_std else variance).sqrt()
+        if self.min_std is None:
             std = usable_std(std, mean.abs().max() if self.scalar_std else mean)
+        else:
+            std = std.clamp_min(self.min_std)
         self.mean.copy_(mean)
         self.std.copy_(std)
         self.commits += 1
@@ -219,6 +207,75 @@ def _hash(number: Tensor) -> Tensor:
     return ((number & 0xFFFFFFFF) * 2654435769) & 0xFFFFFFFF
 
 
+class RangeWatch(nn.Module):
+    """Whether statistics that were frozen still fit what comes; if not, they are measured again, on everything so far.
+
+    Those of fewer than `PROVISIONAL_ROWS` are replaced as soon as more than `WARN_SHARE` of the values of a dimension
+    lie outside ±`limit`. After that it takes `REPLACE_SHARE`, and more than `WARN_SHARE` gives one warning. Statistics
+    that squash instead of cutting are replaced while they are provisional only, if `REPLACE_SHARE` lies outside.
+    """
+
+    PROVISIONAL_ROWS, REVIEW_ROWS = 1024, 4096
+    WARN_SHARE, REPLACE_SHARE = 0.05, 0.5
+
+    outside: Tensor  # of each dimension, since the last judgement
+    watched: Tensor  # rows since then
+    measured: Tensor  # rows behind the active statistics
+
+    def __init__(self, statistics: Statistics, limit: float = 10.0) -> None:
+        super().__init__()
+        self._statistics = [statistics]  # not a submodule: saved with its owner
+        self.limit = limit
+        self.warned = False
+        for name, shape in (("outside", statistics.mean.shape), ("watched", ()), ("measured", ())):
+            self.register_buffer(name, torch.zeros(shape, dtype=torch.int64))
+
+    def observe(self, rows: Tensor) -> None:
+        """Count rows (B, *shape) that came after the statistics were frozen, and accumulate them."""
+        (statistics,) = self._statistics
+        if statistics.ready:
+            self.outside += ((rows - statistics.mean).abs() > self.limit * statistics.std).sum(0)
+            self.watched += len(rows)
+        statistics.observe(rows)
+
+    def freeze(self) -> None:
+        """Make everything so far the active statistics."""
+        (statistics,) = self._statistics
+        statistics.commit()
+        self.measured.fill_(int(statistics.total))
+        self._restart()
+
+    def review(self) -> bool:
+        """Judge what came since the last time; True if the statistics were measured again."""
+        (statistics,) = self._statistics
+        provisional = int(self.measured) < self.PROVISIONAL_ROWS
+        watched = int(self.watched)
+        if watched == 0 or not (provisional or (watched >= self.REVIEW_ROWS and not statistics.squashes)):
+            return False
+        share = self.outside.max().item() / watched
+        if share > (self.WARN_SHARE if provisional and not statistics.squashes else self.REPLACE_SHARE):
+            self.freeze()
+            return True
+        if provisional:
+            return False
+        if share > self.WARN_SHARE and not self.warned:
+            self.warned = True
+            warnings.warn(
+                f"{share:.0%} of the latest values of observation feature {int(self.outside.argmax())} lie more than "
+                f"{self.limit:g} standard deviations from the mean that was frozen after {int(self.measured):,} rows, "
+                "where the bonus cannot tell them apart: freeze later (a larger warmup), or take normalise='robust' "
+                "where the bonus has it",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        self._restart()
+        return False
+
+    def _restart(self) -> None:
+        self.outside.zero_()
+        self.watched.zero_()
+
+
 Normalise = Literal["none", "standard", "scalar", "robust"]
 
 
@@ -240,17 +297,16 @@ class ObservationInput(nn.Module):
         self.shape = spaces.input_shape
         self.channels_last = spaces.channels_last
         self.clip = clip
-        self.low, self.span = 0.0, 1.0
+        self.low, self.span, least = 0.0, 1.0, None
         if spaces.bounded_image:
             box: Any = spaces.observation
             self.low = float(box.low.min())
             self.span = max(float(box.high.max()) - self.low, 1e-8)
+            least = 1e-4  # pixels are in [0, 1]; the unit of anything else is the environment's
         self.moments: RunningMoments | RobustScale | None = None
         if normalise == "robust":
             self.moments = RobustScale(self.shape)
         elif normalise != "none":
-            # pixels are in [0, 1]; the unit of anything else is the environment's
-            least = 1e-4 if spaces.bounded_image else None
             self.moments = RunningMoments(self.shape, scalar_std=normalise == "scalar", min_std=least)
 
     def raw(self, obs: Tensor) -> Tensor:
@@ -315,15 +371,11 @@ class ObservationInput(nn.Module):
     def _observe_bytes(self, moments: RunningMoments, rows: Tensor) -> None:
         """Sums of at most 256 bytes and of their squares are whole numbers that float32 holds exactly."""
         for part in torch.split(self.laid_out(rows), 64):
-            values = part.float()
+            values, count = part.float(), len(part)
             sums = values.sum(0, dtype=torch.float32).double()
             squares = values.square_().sum(0, dtype=torch.float32).double()
-            count = len(part)
-            moments.add(
-                count,
-                (sums - count * self.low) / self.span,
-                (squares - 2 * self.low * sums + count * self.low**2) / self.span**2,
-            )
+            squares = (squares - 2 * self.low * sums + count * self.low**2) / self.span**2
+            moments.add(count, (sums - count * self.low) / self.span, squares)
 
     def commit(self) -> None:
         """Make the accumulated statistics the active ones."""

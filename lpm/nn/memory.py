@@ -1,19 +1,168 @@
-"""Memories of the present episode of each environment, and nearest neighbours in them."""
+"""What is remembered, all of it in `state_dict`: rings of rows, the present episode of each environment, neighbours."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.inputs import in_chunks
 
+Columns = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
+"""Name to the shape and dtype of a row."""
 
-class EpisodicMemory(nn.Module):
+
+class RingBuffer(nn.Module):
+    """A fixed number of rows in named tensors; the newest overwrite the oldest.
+
+    >>> import torch
+    >>> ring = RingBuffer(3, {"x": ((), torch.float32)})
+    >>> ring.push(x=torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    >>> ring["x"][ring.last(2)]
+    tensor([3., 4.])
+    """
+
+    pushed: Tensor
+
+    def __init__(self, capacity: int, fields: Columns) -> None:
+        super().__init__()
+        if capacity < 1:
+            raise ValueError(f"RingBuffer.capacity: expected at least 1, got {capacity}")
+        self.capacity = capacity
+        self.register_buffer("pushed", torch.zeros((), dtype=torch.int64))
+        self.fields = tuple(fields)
+        self.contents = tuple(f"rows_{name}" for name in fields)
+        for name, (shape, dtype) in fields.items():
+            self.register_buffer(f"rows_{name}", torch.zeros((capacity, *shape), dtype=dtype))
+
+    def __len__(self) -> int:
+        return min(self.total, self.capacity)
+
+    def __getitem__(self, name: str) -> Tensor:
+        """The storage of a field, (capacity, ...), in slot order."""
+        storage = getattr(self, f"rows_{name}")
+        assert isinstance(storage, Tensor)
+        return storage
+
+    @property
+    def total(self) -> int:
+        """How many rows were ever pushed."""
+        return int(self.pushed)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(self[name].nbytes for name in self.fields)
+
+    @torch.no_grad()
+    def push(self, **rows: Tensor) -> None:
+        """Append rows (B, ...) in order."""
+        if set(rows) != set(self.fields):
+            raise ValueError(f"RingBuffer.push: expected fields {sorted(self.fields)}, got {sorted(rows)}")
+        count = next(iter(rows.values())).shape[0]
+        for name, values in rows.items():
+            expected = (count, *self[name].shape[1:])
+            if tuple(values.shape) != expected:
+                raise ValueError(f"RingBuffer.push: expected {name} of shape {expected}, got {tuple(values.shape)}")
+        kept = min(count, self.capacity)
+        start = (self.total + count - kept) % self.capacity
+        head = min(kept, self.capacity - start)
+        for name, values in rows.items():
+            values, storage = values[count - kept :], self[name]
+            storage[start : start + head] = values[:head]
+            storage[: kept - head] = values[head:]
+        self.pushed += count
+
+    def last(self, count: int) -> Tensor:
+        """Slots of the newest `count` rows (or as many as there are), oldest first."""
+        count = min(count, len(self))
+        return torch.arange(self.total - count, self.total, device=self.pushed.device) % self.capacity
+
+
+class TransitionBuffer(RingBuffer):
+    """Valid transitions in raw form (images as uint8), with extra columns if named; knows what is new since `mark`."""
+
+    marked: Tensor
+
+    def __init__(self, spaces: Spaces, capacity: int, extra: Columns | None = None) -> None:
+        observation, action = (spaces.obs_shape, spaces.obs_dtype), (spaces.action_shape, spaces.action_dtype)
+        super().__init__(capacity, {"obs": observation, "action": action, "next_obs": observation, **(extra or {})})
+        self.register_buffer("marked", torch.zeros((), dtype=torch.int64))
+
+    def observe(self, batch: Transitions, **extra: Tensor) -> int:
+        """Append the valid transitions of a block, with extra columns given per valid row; return how many."""
+        rows = batch.rows()
+        self.push(obs=rows.obs, action=rows.action, next_obs=rows.next_obs, **extra)
+        return rows.obs.shape[0]
+
+    @property
+    def fresh(self) -> int:
+        """How many transitions were observed since the last `mark`."""
+        return self.total - int(self.marked)
+
+    def mark(self) -> None:
+        """Everything so far has been learnt from."""
+        self.marked.copy_(self.pushed)
+
+    def rows(self, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Raw (obs, action, next_obs) of the given slots."""
+        # index_select copies whole rows; indexing would look at every pixel
+        obs, action, next_obs = (self[name].index_select(0, slots) for name in ("obs", "action", "next_obs"))
+        return obs, action, next_obs
+
+
+def fixed_sample(count: int, most: int) -> Tensor:
+    """Indices of at most `most` of `count` rows: always the same ones, and no regular pattern of the rows.
+
+    >>> len(fixed_sample(10, 4)), sorted(fixed_sample(3, 4).tolist())
+    (4, [0, 1, 2])
+    """
+    return torch.randperm(count, generator=torch.Generator().manual_seed(0))[:most]
+
+
+def minibatches(size: int, batch: int, steps: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """`steps` index tensors into `size` rows, without replacement within a pass; the tail of a pass is dropped.
+
+    Indices are drawn on the CPU, where the generator lives, so that every device sees the same minibatches.
+    """
+    batch = min(batch, size)
+    order, position = torch.randperm(size, generator=generator), 0
+    for _ in range(steps):
+        if position + batch > size:
+            order, position = torch.randperm(size, generator=generator), 0
+        yield order[position : position + batch]
+        position += batch
+
+
+# ---- memories of episodes --------------------------------------------------------------------------------------
+class EpisodeMemory(nn.Module):
+    """Of the present episode of each environment."""
+
+    contents = ("rows",)
+    rows: Tensor
+    count: Tensor  # (N,) of rows of the present episode
+
+    def __init__(self, num_envs: int, capacity: int, shape: tuple[int, ...] = (), dtype: Any = torch.float32) -> None:
+        super().__init__()
+        if capacity < 1:
+            raise ValueError(f"{type(self).__name__}.capacity: expected at least 1, got {capacity}")
+        self.capacity = capacity
+        self.register_buffer("rows", torch.zeros((num_envs, capacity, *shape), dtype=dtype))
+        self.register_buffer("count", torch.zeros(num_envs, dtype=torch.int64))
+
+    def starts(self, batch: Transitions) -> Tensor:
+        """Which transitions of the next block are the first of their episode, (T, N)."""
+        return episode_starts(batch, self.count > 0)
+
+    def embedded(self, batch: Transitions, embed: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+        """Embeddings of the first observations of episodes and of all successors of the next block, (T, N, F) each."""
+        return embed_episodes(batch, self.starts(batch), embed)
+
+
+class EpisodicMemory(EpisodeMemory):
     """Rows of the present episode of each environment; when a ring is full, its oldest row is overwritten.
 
     >>> import torch
@@ -22,20 +171,6 @@ class EpisodicMemory(nn.Module):
     >>> memory.sizes.tolist(), memory.stored[memory.live].tolist()
     ([1, 0], [5.0])
     """
-
-    contents = ("rows",)
-    rows: Tensor  # (N, capacity, *shape)
-    count: Tensor  # (N,) rows pushed since the environment's memory was cleared
-
-    def __init__(
-        self, num_envs: int, capacity: int, shape: tuple[int, ...] = (), dtype: torch.dtype = torch.float32
-    ) -> None:
-        super().__init__()
-        if capacity < 1:
-            raise ValueError(f"EpisodicMemory.capacity: expected at least 1, got {capacity}")
-        self.capacity = capacity
-        self.register_buffer("rows", torch.zeros((num_envs, capacity, *shape), dtype=dtype))
-        self.register_buffer("count", torch.zeros(num_envs, dtype=torch.int64))
 
     @property
     def sizes(self) -> Tensor:
@@ -63,17 +198,7 @@ class EpisodicMemory(nn.Module):
         """Forget the episodes of these environments (N,)."""
         self.count.masked_fill_(rows, 0)
 
-    def fork(self) -> EpisodicMemory:
-        """A copy to run ahead with, for scoring without remembering."""
-        return copy.deepcopy(self)
-
-    def visit(
-        self,
-        batch: Transitions,
-        first: Tensor,
-        following: Tensor,
-        query: Callable[[int], Tensor],
-    ) -> Tensor:
+    def visit(self, batch: Transitions, first: Tensor, following: Tensor, query: Callable[[int], Tensor]) -> Tensor:
         """Walk through a block in time; return what `query(t)` says before the successor of step t is stored.
 
         `first` and `following` are rows (T, N, *shape) for `obs` and `next_obs`. An episode starts with the row of
@@ -88,10 +213,6 @@ class EpisodicMemory(nn.Module):
             self.push(following[t], valid)
             self.end_episodes(done[t])
         return torch.stack(rewards)
-
-    def starts(self, batch: Transitions) -> Tensor:
-        """Which transitions of the next block are the first of their episode, (T, N)."""
-        return episode_starts(batch, self.count > 0)
 
 
 def interleave(first: Tensor, following: Tensor) -> Tensor:
@@ -130,28 +251,14 @@ def embed_episodes(batch: Transitions, starts: Tensor, embed: Callable[[Tensor],
     return first, following
 
 
-class WindowMemory(nn.Module):
+class WindowMemory(EpisodeMemory):
     """The latest rows of the present episode of each environment, and the nearest of them to any new row.
 
     A block is laid behind what is remembered, as one line of rows per environment, so that all its steps are compared
     at once: step t sees the rows before it, of its own episode, and at most `capacity` of them.
     """
 
-    contents = ("rows",)
-    rows: Tensor  # (N, capacity, *shape), the newest last
-    count: Tensor  # (N,) how many of them are held
-
-    def __init__(
-        self, num_envs: int, capacity: int, shape: tuple[int, ...], dtype: torch.dtype = torch.float32
-    ) -> None:
-        super().__init__()
-        self.capacity = capacity
-        self.register_buffer("rows", torch.zeros((num_envs, capacity, *shape), dtype=dtype))
-        self.register_buffer("count", torch.zeros(num_envs, dtype=torch.int64))
-
-    def starts(self, batch: Transitions) -> Tensor:
-        """Which transitions of the next block are the first of their episode, (T, N)."""
-        return episode_starts(batch, self.count > 0)
+    # rows (N, capacity, *shape) have the newest last; `count` of them are held
 
     @property
     def live(self) -> Tensor:
@@ -254,44 +361,6 @@ def nearest_weighted(query: Tensor, rows: Tensor, weight: Tensor | None, live: T
     squares = (query - near).square()
     distance = (squares if weight is None else weight * squares).sum(2).sqrt()
     return (distance if live is None else torch.where(live.any(2), distance, 0)).float()
-
-
-class StepMemory(nn.Module):
-    """The latest time steps of all environments together; the oldest step is overwritten as a whole.
-
-    Which rows are forgotten then never depends on the order of the environments.
-    """
-
-    rows: Tensor  # (capacity, N, *shape)
-    held: Tensor  # (capacity, N) which slots hold a row
-    count: Tensor  # steps ever stored
-
-    def __init__(self, num_envs: int, capacity: int, shape: tuple[int, ...]) -> None:
-        super().__init__()
-        self.capacity = capacity
-        self.register_buffer("rows", torch.zeros(capacity, num_envs, *shape))
-        self.register_buffer("held", torch.zeros(capacity, num_envs, dtype=torch.bool))
-        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
-
-    def extend(self, rows: Tensor, held: Tensor) -> None:
-        """Store several steps (K, N, *shape), of which the rows in `held` (K, N) count."""
-        steps = min(len(rows), self.capacity)
-        slots = (int(self.count) + torch.arange(len(rows) - steps, len(rows), device=rows.device)) % self.capacity
-        self.rows[slots] = rows[len(rows) - steps :] * held[len(rows) - steps :].reshape(
-            steps, -1, *(1,) * (rows.ndim - 2)
-        )
-        self.held[slots] = held[len(rows) - steps :]
-        self.count += len(rows)
-
-    def in_order(self) -> tuple[Tensor, Tensor]:
-        """The stored steps (K, N, *shape), oldest first, and which of their rows count (K, N)."""
-        slots = torch.arange(int(self.count) - self.used, int(self.count), device=self.rows.device) % self.capacity
-        return self.rows[slots], self.held[slots]
-
-    @property
-    def used(self) -> int:
-        """How many steps are stored."""
-        return min(int(self.count), self.capacity)
 
 
 def nearest_squares(query: Tensor, rows: Tensor, live: Tensor, k: int) -> Tensor:

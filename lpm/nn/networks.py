@@ -1,9 +1,10 @@
-"""The paper's encoders, decoders and MLPs, chosen by the shape of the observation."""
+"""MLPs, and the paper's encoders and decoders, chosen by the shape of the observation."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 import torch
@@ -90,26 +91,24 @@ _ACTIVATIONS: dict[str, type[nn.Module]] = {
     "tanh": nn.Tanh,
 }
 
-SMALLEST_IMAGE = 36  # the three convolutions of the paper need 36 pixels on a side
+Convs = tuple[tuple[int, int, int, int], ...]
+"""Width, kernel, stride and padding of each convolution."""
+PAPER_CONVS: Convs = ((32, 8, 4, 0), (64, 4, 2, 0), (64, 3, 1, 0))
+SMALLEST_IMAGE = 36  # the paper's convolutions need 36 pixels on a side
+GRID_CONVS: Convs = ((32, 3, 1, 1), (64, 3, 1, 1))  # keep the size, for observations too small for the paper's
 ICM_SIZE = (42, 42)  # frames of A3C and ICM, with convolutions of their own: the paper's would leave one place of 64
+ICM_CONVS: Convs = ((32, 3, 2, 1),) * 4  # Pathak et al. 2017; 3 × 3 places at the end
 
 
 def activation(name: Activation, *, inplace: bool = False) -> nn.Module:
     """A fresh activation layer; `inplace` overwrites its input, where what came before does not need it."""
-    if name not in _ACTIVATIONS:
-        raise ValueError(f"activation: expected one of {sorted(_ACTIVATIONS)}, got {name!r}")
     return _ACTIVATIONS[name](inplace=True) if inplace and name != "tanh" else _ACTIVATIONS[name]()
-
-
-def expect_widths(hidden: Sequence[int]) -> None:
-    """Refuse hidden layers without units."""
-    if any(width < 1 for width in hidden):
-        raise ValueError(f"hidden: expected widths of at least 1, got {tuple(hidden)}")
 
 
 def mlp(inputs: int, hidden: Sequence[int], outputs: int | None = None, act: Activation = "relu") -> nn.Sequential:
     """Linear layers with an activation after each hidden one; `outputs=None` ends on the last hidden layer."""
-    expect_widths(hidden)
+    if any(width < 1 for width in hidden):
+        raise ValueError(f"hidden: expected widths of at least 1, got {tuple(hidden)}")
     layers: list[nn.Module] = []
     for width in hidden:
         layers += [nn.Linear(inputs, width), activation(act)]
@@ -132,29 +131,12 @@ class SkipMLP(nn.Module):
         return self.head(torch.cat([x, self.trunk(x)], dim=1) if len(self.trunk) else x)  # type: ignore[no-any-return]
 
 
-def conv_layers(channels: int, act: Activation) -> nn.Sequential:
-    """The paper's three convolutions: 8/4-32, 4/2-64, 3/1-64."""
-    return nn.Sequential(
-        nn.Conv2d(channels, 32, 8, 4),
-        activation(act, inplace=True),
-        nn.Conv2d(32, 64, 4, 2),
-        activation(act, inplace=True),
-        nn.Conv2d(64, 64, 3, 1),
-        activation(act, inplace=True),
-    )
-
-
-def grid_layers(channels: int, act: Activation) -> nn.Sequential:
-    """3×3 convolutions that keep the size, for observations too small for the paper's."""
-    return nn.Sequential(nn.Conv2d(channels, 32, 3, 1, 1), activation(act), nn.Conv2d(32, 64, 3, 1, 1), activation(act))
-
-
-def icm_layers(channels: int, act: Activation) -> nn.Sequential:
-    """The four convolutions of ICM (Pathak et al. 2017) for frames of 42 × 42: 3/2-32 each, 3 × 3 places at the end."""
+def conv_layers(channels: int, act: Activation, convs: Convs = PAPER_CONVS) -> nn.Sequential:
+    """Convolutions, each with an activation; the paper's if left out."""
     layers: list[nn.Module] = []
-    for _ in range(4):
-        layers += [nn.Conv2d(channels, 32, 3, 2, 1), activation(act)]
-        channels = 32
+    for width, kernel, stride, padding in convs:
+        layers += [nn.Conv2d(channels, width, kernel, stride, padding), activation(act, inplace=True)]
+        channels = width
     return nn.Sequential(*layers)
 
 
@@ -179,12 +161,13 @@ class Encoder(nn.Module):
         self.channels_last = self.is_image and min(input_shape[1:]) >= SMALLEST_IMAGE and input_shape[1:] != ICM_SIZE
         if self.is_image:
             channels, height, width = input_shape
-            small = min(height, width) < SMALLEST_IMAGE
             if (height, width) == ICM_SIZE:
-                self.body, flat = icm_layers(channels, act), 32 * 3 * 3
+                convs, flat = ICM_CONVS, 32 * 3 * 3
+            elif min(height, width) < SMALLEST_IMAGE:
+                convs, flat = GRID_CONVS, 64 * height * width
             else:
-                self.body = grid_layers(channels, act) if small else conv_layers(channels, act)
-                flat = 64 * math.prod((height, width) if small else conv_sizes(height, width)[-1])
+                convs, flat = PAPER_CONVS, 64 * math.prod(conv_sizes(height, width)[-1])
+            self.body = conv_layers(channels, act, convs)
         else:
             self.body = mlp(math.prod(input_shape), hidden, None, act)
             flat = hidden[-1] if hidden else math.prod(input_shape)
@@ -208,45 +191,30 @@ class Decoder(nn.Module):
     Without `squash` there is no sigmoid, for outputs that are not pixels.
     """
 
-    def __init__(self, features: int, output_shape: tuple[int, int, int], *, squash: bool = True) -> None:
+    def __init__(self, features: int, output_shape: tuple[int, ...], *, squash: bool = True) -> None:
         super().__init__()
         self.squash = squash
-        channels, height, width = output_shape
-        self.size = (height, width)
+        channels, *size = output_shape
+        self.size = (size[0], size[1])
         self.small = min(self.size) < SMALLEST_IMAGE
+        up = nn.ConvTranspose2d
         if self.small:
-            self.start = (64, height, width)
-            layers: list[nn.Module] = [
-                nn.Conv2d(64, 32, 3, 1, 1), nn.ReLU(), nn.Conv2d(32, channels, 3, 1, 1)
-            ]  # fmt: skip
+            self.start: tuple[int, ...] = (64, *self.size)
+            layers: list[nn.Module] = [nn.Conv2d(64, 32, 3, 1, 1), nn.Conv2d(32, channels, 3, 1, 1)]
         elif self.size == ICM_SIZE:
             self.start = (32, 3, 3)
-            layers = [
-                nn.ConvTranspose2d(32, 32, 3, 2, 1, 1),
-                nn.ReLU(),
-                nn.ConvTranspose2d(32, 32, 3, 2, 1),
-                nn.ReLU(),
-                nn.ConvTranspose2d(32, 32, 3, 2, 1),
-                nn.ReLU(),
-                nn.ConvTranspose2d(32, channels, 3, 2, 1, 1),
-            ]
+            layers = [up(32, 32, 3, 2, 1, 1), up(32, 32, 3, 2, 1), up(32, 32, 3, 2, 1), up(32, channels, 3, 2, 1, 1)]
         else:
-            self.start = (64, *conv_sizes(height, width)[-1])
-            layers = [
-                nn.ConvTranspose2d(64, 32, 3, 1),
-                nn.ReLU(inplace=True),
-                nn.ConvTranspose2d(32, 16, 4, 2),
-                nn.ReLU(inplace=True),
-                SpaceToDepthConvTranspose2d(16, channels, 8, 4),
-            ]
+            self.start = (64, *conv_sizes(*self.size)[-1])
+            layers = [up(64, 32, 3, 1), up(32, 16, 4, 2), SpaceToDepthConvTranspose2d(16, channels, 8, 4)]
         self.project = nn.Sequential(nn.Linear(features, math.prod(self.start)), nn.ReLU())
-        self.body = nn.Sequential(*layers)
+        self.body = nn.Sequential(layers[0])
+        for layer in layers[1:]:
+            self.body.extend((nn.ReLU(inplace=True), layer))
 
     def forward(self, features: Tensor) -> Tensor:
         """(B, features) to (B, C, H, W), in (0, 1) if squashed."""
-        image = self.body(self._started(features))
-        if image.shape[-2:] != self.size:
-            image = nn.functional.interpolate(image, self.size, mode="bilinear", align_corners=False)
+        image = self._sized(self.body(self._started(features)))
         return torch.sigmoid(image) if self.squash else image
 
     def beside(self, features: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -261,12 +229,13 @@ class Decoder(nn.Module):
             height, width = ((size - 1) * last.stride[0] + last.kernel_size[0] for size in image.shape[-2:])
             if (height, width) == self.size:
                 return last.blocks(image), space_to_depth(target, last.stride[0])
-            image = last(image)
-        else:
-            image = self.body(image)
-        if image.shape[-2:] != self.size:
-            image = nn.functional.interpolate(image, self.size, mode="bilinear", align_corners=False)
-        return image, target
+            return self._sized(last(image)), target
+        return self._sized(self.body(image)), target
+
+    def _sized(self, image: Tensor) -> Tensor:
+        if image.shape[-2:] == self.size:
+            return image
+        return functional.interpolate(image, self.size, mode="bilinear", align_corners=False)
 
     def _started(self, features: Tensor) -> Tensor:
         image = self.project(features).unflatten(1, self.start)
@@ -275,6 +244,69 @@ class Decoder(nn.Module):
         return image.contiguous(memory_format=torch.channels_last)  # type: ignore[no-any-return]
 
 
+# ---- several networks of one shape: one batched matrix product instead of a loop --------------------------------
+class StackedLinear(nn.Module):
+    """Linear layers of K independent networks, each initialised like `nn.Linear`."""
+
+    def __init__(self, members: int, inputs: int, outputs: int) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(inputs) if inputs else 0.0
+        self.weight = nn.Parameter(torch.empty(members, inputs, outputs).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(members, 1, outputs).uniform_(-bound, bound))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, inputs), the same for every member, or (K, B, inputs) to (K, B, outputs)."""
+        if len(self.weight) == 1:  # a plain matrix product has less overhead than a batch of one
+            return torch.addmm(self.bias[0], x.reshape(-1, x.shape[-1]), self.weight[0]).unsqueeze(0)
+        if x.ndim == 2:
+            x = x.expand(len(self.weight), *x.shape)
+        return torch.baddbmm(self.bias, x, self.weight)
+
+
+class StackedForward(nn.Module):
+    """K models that predict the next features from features and an encoded action.
+
+    Hidden layers, then residual blocks of two layers, then a linear output; the action is shown to every layer.
+    """
+
+    def __init__(
+        self, features: int, actions: int, *, hidden: Sequence[int] = (512,), blocks: int = 0, members: int = 1
+    ) -> None:
+        super().__init__()
+        if (blocks and not hidden) or any(width < 1 for width in hidden):
+            raise ValueError(
+                f"hidden: expected widths of at least 1, and a layer for {blocks} residual blocks, got {tuple(hidden)}"
+            )
+        self.act = nn.LeakyReLU(inplace=True)
+        widths = [features, *hidden]
+
+        def layer(inputs: int, outputs: int) -> StackedLinear:
+            return StackedLinear(members, inputs + actions, outputs)
+
+        self.hidden = nn.ModuleList(layer(a, b) for a, b in pairwise(widths))
+        self.blocks = nn.ModuleList(layer(widths[-1], widths[-1]) for _ in range(2 * blocks))
+        self.out = layer(widths[-1], features)
+
+    def forward(self, phi: Tensor, action: Tensor) -> Tensor:
+        """(B, features) and (B, action width) to the predicted next features of every member, (K, B, features)."""
+
+        def seen(h: Tensor) -> Tensor:
+            code = action if h.ndim == 2 else action.expand(h.shape[0], *action.shape)
+            return torch.cat([h, code], dim=-1)
+
+        h = phi
+        for layer in self.hidden:
+            h = self.act(layer(seen(h)))
+        for first, second in zip(self.blocks[::2], self.blocks[1::2], strict=True):
+            h = h + second(seen(self.act(first(seen(h)))))
+        return self.out(seen(h))  # type: ignore[no-any-return]
+
+    def errors(self, phi: Tensor, action: Tensor, target: Tensor) -> Tensor:
+        """Mean squared error of each member's prediction of the features `target` (B, F), (K, B)."""
+        return (self(phi, action) - target).square().mean(2)  # type: ignore[no-any-return]
+
+
+# ---- parameters ------------------------------------------------------------------------------------------------
 @torch.no_grad()
 def follow_(slow: nn.Module, fast: nn.Module, decay: float) -> None:
     """Each parameter of `slow` keeps the share `decay` of itself and takes the rest from `fast`."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
-from lpm.nn.experience import Experience, LeastSquares, Loss
+from lpm.nn.experience import Experience, LeastSquares, Loss, Prepared
 from lpm.nn.fused import Layer, linear_layers
 from lpm.nn.networks import Activation, Encoder, mlp, orthogonal_
 
@@ -65,8 +65,11 @@ class RandomTargetModel(nn.Module):
 
     def gap(self, x: Tensor, truth: Tensor | None = None) -> Tensor:
         """Predicted minus true features of observations, (B, features); `truth` if it is known already."""
-        difference: Tensor = self.predictor(self._seen(x)) - (self.truth(x) if truth is None else truth)
-        return difference
+        return self.predictor(self._seen(x)) - (self.truth(x) if truth is None else truth)  # type: ignore[no-any-return]
+
+    def distances(self, rows: Prepared) -> Tensor:
+        """Mean squared feature error at the next observations, (B,)."""
+        return self.gap(rows.x_next).square().mean(1)
 
     def _seen(self, x: Tensor) -> Tensor:
         return x if self.channels is None else x[:, -self.channels :]
@@ -81,10 +84,9 @@ class RandomTargetModel(nn.Module):
     def distillation(self, experience: Experience) -> Loss:
         """The loss on what came since the last update. The target never changes: its features are computed once."""
         truth = experience.at_fresh(lambda rows: self.truth(rows.x_next))
-        layers = self.layers()
-        if layers is None:
-            return lambda rows: self.gap(rows.x_next, truth[rows.index]).square().mean(1)
-        return LeastSquares(layers, lambda rows: (rows.x_next, truth[rows.index]))
+        if layers := self.layers():
+            return LeastSquares(layers, lambda rows: (rows.x_next, truth[rows.index]))
+        return lambda rows: self.gap(rows.x_next, truth[rows.index]).square().mean(1)
 
     def layers(self) -> list[Layer] | None:
         """The predictor's layers, if it is an MLP: its loss is then the mean squared error on a `problem`."""
@@ -111,8 +113,7 @@ class RandomTargetErrorModel(nn.Module):
 
     def loss(self, x: Tensor, action: Tensor, target: Tensor) -> Tensor:
         """Squared error against the stored error."""
-        difference: Tensor = self(x, action) - target.unsqueeze(1)
-        return difference.square().mean()
+        return (self(x, action) - target.unsqueeze(1)).square().mean()  # type: ignore[no-any-return]
 
     def layers(self) -> list[Layer] | None:
         return linear_layers(self.body)

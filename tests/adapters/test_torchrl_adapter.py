@@ -35,8 +35,7 @@ with warnings.catch_warnings():
     from torchrl.objectives import ClipPPOLoss
     from torchrl.objectives.value import GAE
 
-from lpm.adapters._torchrl_specs import _space, plain_action
-from lpm.adapters.torchrl import IntrinsicLoss, IntrinsicTransform, spaces_of
+from lpm.adapters.torchrl import IntrinsicLoss, IntrinsicTransform, _space, plain_action, spaces_of
 from lpm.utils.versions import pip_install
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning:torchrl")
@@ -428,7 +427,6 @@ def test_batches_that_do_not_fit_are_refused() -> None:
 def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torchrl.envs", None)
     monkeypatch.delitem(sys.modules, "lpm.adapters.torchrl")
-    monkeypatch.delitem(sys.modules, "lpm.adapters._torchrl_specs")
     with pytest.raises(ImportError, match=re.escape(pip_install("torchrl"))):
         importlib.import_module("lpm.adapters.torchrl")
 

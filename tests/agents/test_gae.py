@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lpm.agents.gae import Floats, gae
+from lpm.agents.agent import gae
+from lpm.core.mixer import Floats
 
 GAMMA, LAM = 0.9, 0.8
 

@@ -15,7 +15,7 @@ from lpm.core import registry
 from lpm.core.registry import configure, lookup
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.buffers import RingBuffer
+from lpm.nn.memory import RingBuffer
 
 SIZE = {"num_envs": 4, "rollout_steps": 32}
 

@@ -17,8 +17,7 @@ import lpm
 from lpm import IntrinsicReward, Spaces, Transitions
 from lpm.core.check import random_block
 from lpm.nn.experience import Experience
-from lpm.nn.inputs import RunningMoments, usable_std
-from lpm.nn.range_watch import RangeWatch
+from lpm.nn.inputs import RangeWatch, RunningMoments, usable_std
 
 FROZEN = ["lpm", "lpm_release", "forward_error", "pointwise", "ama", "icm", "idf", "curiosity_critic", "e3b", "ride",
           "eme"]  # fmt: skip

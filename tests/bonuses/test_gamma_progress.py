@@ -28,11 +28,11 @@ def test_the_old_weights_are_the_papers_sum_over_every_gradient_step() -> None:
     """θ_old = (1 − γ) Σ_i γ^(k−i) θ_i, the first model standing for all before it."""
     gamma = 0.8
     bonus, steps = build(gamma=gamma), []
-    steps.append(weights(bonus.new))
+    steps.append(weights(bonus.dynamics))
     follow = bonus._follow
 
     def watched() -> None:
-        steps.append(weights(bonus.new))
+        steps.append(weights(bonus.dynamics))
         follow()
 
     bonus._follow = watched  # type: ignore[method-assign]
@@ -46,7 +46,7 @@ def test_the_old_weights_are_the_papers_sum_over_every_gradient_step() -> None:
 def test_the_reward_is_the_difference_of_losses_by_hand() -> None:
     bonus = build(hidden=())
     with torch.no_grad():
-        for model, bias in ((bonus.old, 1.0), (bonus.new, 0.25)):
+        for model, bias in ((bonus.old, 1.0), (bonus.dynamics, 0.25)):
             model.body[0].weight.zero_()  # type: ignore[index]
             model.body[0].bias.fill_(bias)  # type: ignore[index]
     block = Transitions.build(
@@ -81,12 +81,12 @@ def test_noise_pays_next_to_nothing_once_its_mean_is_known() -> None:
 def test_old_transitions_are_replayed_when_nothing_of_the_kind_is_new() -> None:
     bonus = build(epochs=20)
     train(bonus, 0.0, 5)
-    before = bonus.new.errors(*_inputs(1.0)).item()
+    before = bonus.dynamics.errors(*_inputs(1.0)).item()
     train(bonus, 0.0, 10, start=-1.0)
     forgetting = build(epochs=20, buffer_size=1)
     train(forgetting, 0.0, 5)
     train(forgetting, 0.0, 10, start=-1.0)
-    assert bonus.new.errors(*_inputs(1.0)).item() < max(10 * before, 1e-3)
+    assert bonus.dynamics.errors(*_inputs(1.0)).item() < max(10 * before, 1e-3)
     assert len(forgetting.experience.buffer) == 128  # never less than a rollout
 
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpm.nn.buffers import RingBuffer, minibatches
+from lpm.nn.memory import RingBuffer, minibatches
 
 FIELDS = {"x": ((), torch.int64), "y": ((2, 3), torch.float32)}
 

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from torch import nn
 
 from lpm.core.spaces import Spaces
-from lpm.nn.inverse import InverseModel
+from lpm.nn.dynamics import InverseModel
 
 OBS = Box(-1.0, 1.0, (4,))
 SPACES = {

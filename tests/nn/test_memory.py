@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lpm.core.check import random_block
 from lpm.core.spaces import Spaces
-from lpm.nn.memory import EpisodicMemory, StepMemory, embed_episodes, episode_starts, nearest_squares
+from lpm.nn.memory import EpisodicMemory, embed_episodes, episode_starts, nearest_squares
 
 SPACES = Spaces(Box(-1.0, 1.0, (2,)), Discrete(2))
 
@@ -31,14 +31,6 @@ def test_rings_fill_wrap_and_clear_on_their_own() -> None:
     assert memory.sizes.tolist() == [0, 1]
     memory.push(torch.tensor([4.0, 40.0]), first)
     assert contents(memory) == [[4.0], [10.0]]
-
-
-def test_a_fork_leaves_the_original_alone() -> None:
-    memory = EpisodicMemory(1, 4)
-    ahead = memory.fork()
-    ahead.push(torch.ones(1), torch.tensor([True]))
-    assert memory.sizes.tolist() == [0]
-    assert ahead.sizes.tolist() == [1]
 
 
 @given(st.integers(0, 10_000))
@@ -91,15 +83,6 @@ def test_nearest_squares_equal_a_full_sort(seed: int, k: int) -> None:
     squares = (rows.unsqueeze(1) - query.unsqueeze(2)).square().sum(3)
     full = squares.masked_fill(~live, torch.inf).sort(2).values[..., :k]
     assert torch.allclose(nearest_squares(query, rows, live, k), full)
-
-
-def test_step_memory_forgets_whole_steps() -> None:
-    memory = StepMemory(2, 2, (1,))
-    for value in (1.0, 2.0, 3.0):
-        memory.extend(torch.full((1, 2, 1), value), torch.tensor([[True, value != 2]]))
-    assert memory.used == 2
-    assert memory.rows[..., 0].tolist() == [[3.0, 3.0], [2.0, 0.0]]
-    assert memory.held.tolist() == [[True, True], [True, False]]
 
 
 def test_impossible_sizes_are_refused() -> None:

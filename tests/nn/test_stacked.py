@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lpm.nn.stacked import StackedForward, StackedLinear
+from lpm.nn.networks import StackedForward, StackedLinear
 
 
 def member(layer: StackedLinear, k: int, x: Tensor) -> Tensor:

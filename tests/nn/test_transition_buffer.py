@@ -6,7 +6,7 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from lpm import Spaces
 from lpm.core.check import random_block
-from lpm.nn.buffers import TransitionBuffer
+from lpm.nn.memory import TransitionBuffer
 
 IMAGE = Spaces(Box(0, 255, (5, 5, 3), np.uint8), MultiDiscrete([2, 3]))
 VECTOR = Spaces(Box(-1, 1, (3,)), Discrete(4, start=2))
