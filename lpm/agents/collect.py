@@ -127,9 +127,8 @@ class Collector:
         steps, actions = self.num_steps, policy.actions
         noise = actions.noise(steps, self.num_envs * self.group.size, generator)[:, self._here]
         parameters = torch.zeros(steps, self.num_envs, self.spaces.policy_width)
-        raw_actions = actions.uniform(noise) if uniform else noise.new_zeros(0)
+        chosen = list(actions.uniform(noise)) if uniform else []  # raw actions of each step
         values: list[Tensor] = []
-        parts: list[Tensor] = []
         self._obs[0] = self._obs[-1]
         self._cells.fill(-1)
         self._noise.fill(False)
@@ -141,30 +140,24 @@ class Collector:
                 parameters[..., actions.width :] = log_std
                 log_std = log_std.exp().expand(self.num_envs, -1)
             for t in range(steps):
-                if uniform:
-                    raw_action = raw_actions[t]
-                else:
-                    obs = self._obs[t].to(self.device)
-                    now, value = act(obs)
+                if not uniform:
+                    now, value = act(self._obs[t].to(self.device))
                     if value is not None:
                         values.append(value)
                     if log_std is None:
-                        now = now.cpu()
-                        parameters[t] = now
-                        raw_action = actions.sample(now, noise[t])
+                        parameters[t] = now = now.cpu()
+                        chosen.append(actions.sample(now, noise[t]))
                     else:
                         parameters[t, :, : actions.width] = now
-                        raw_action = torch.addcmul(now, log_std, noise[t])
-                    parts.append(raw_action)
-                action = actions.executed(raw_action.numpy())
+                        chosen.append(torch.addcmul(now, log_std, noise[t]))
+                action = actions.executed(chosen[t].numpy())
                 decided = perf_counter()
                 self.seconds["policy"] += decided - clock
-                outcome = self.envs.step(action)
-                saw_noise |= self._store(t, outcome)
+                saw_noise |= self._store(t, *self.envs.step(action))
                 clock = perf_counter()
                 self.seconds["env"] += clock - decided
         # cloned outside inference mode: only ordinary tensors may take part in the loss
-        raw_actions = raw_actions if uniform else torch.stack(parts).clone()
+        raw_actions = torch.stack(chosen).clone()
         self.total_steps += steps * self.num_envs * self.group.size
         stored = (self._reward, self._terminated, self._truncated, self._valid, self._noise, *self._cells)
         reward, terminated, truncated, valid, shown, led_to, reset_to = map(self.of_all, stored)
@@ -204,16 +197,14 @@ class Collector:
             noise_share=float(shown[valid].mean()) if saw_noise and valid.any() else None,
         )
 
-    def _store(self, t: int, outcome: tuple[Any, Any, Any, Any, dict[str, Any]]) -> bool:
+    def _store(self, t: int, obs: Any, reward: Any, terminated: Any, truncated: Any, info: dict[str, Any]) -> bool:
         """Put one step into the storage; says whether the environment reports noise."""
-        obs, self._reward[t], terminated, truncated, info = outcome
-        self._terminated[t], self._truncated[t] = terminated, truncated
+        self._reward[t], self._terminated[t], self._truncated[t] = reward, terminated, truncated
         done = np.logical_or(terminated, truncated)
-        noise = info.get("noise")
         if "cell" in info:
             self._cells[0, t] = _cells(info)
-        if noise is not None:
-            self._noise[t] = noise
+        if "noise" in info:
+            self._noise[t] = info["noise"]
         self._valid[t] = valid_steps(self.mode, self._ended)
         self._ended = done
         if self.mode is not AutoresetMode.NEXT_STEP:
@@ -226,7 +217,7 @@ class Collector:
                 else:
                     obs = self._reset_rows(t, done, np.array(obs))
         self._obs.numpy()[t + 1] = obs
-        return noise is not None
+        return "noise" in info
 
     def _use_final_info(self, t: int, done: Mask, info: dict[str, Any]) -> None:
         """SAME_STEP: what describes the true successors is set aside in `info`."""
@@ -247,22 +238,21 @@ class Collector:
 
     # ---- accounts -----------------------------------------------------------------------------------------
     def _check_finite(self, name: str, block: NDArray[Any]) -> None:
-        if block.dtype.kind == "f" and not np.isfinite(block.sum()):
-            bad = np.argwhere(~np.isfinite(block))
-            if len(bad):
-                t, env = int(bad[0][0]), int(bad[0][1])
-                step = self.total_steps - (len(block) - t) * block.shape[1] + env
-                raise NonFiniteError(f"environment {env} ({name})", step, float(block[tuple(bad[0])]))
+        if block.dtype.kind != "f" or np.isfinite(block.sum()):
+            return
+        for bad in np.argwhere(~np.isfinite(block)):
+            t, env = int(bad[0]), int(bad[1])
+            step = self.total_steps - (len(block) - t) * block.shape[1] + env
+            raise NonFiniteError(f"environment {env} ({name})", step, float(block[tuple(bad)]))
 
     def _first_visits(self, led_to: NDArray[np.int64], valid: Mask) -> Mask:
-        cells, shape, valid = led_to.ravel(), valid.shape, valid.ravel()
-        first = np.zeros(len(cells), dtype=np.bool_)
+        cells, first = led_to.ravel(), np.zeros(valid.shape, dtype=np.bool_)
         if len(self.visits):
             # in order of time: the first step of each cell that was never visited before this block
-            known = valid & (cells >= 0) & (cells < len(self.visits))
+            known = valid.ravel() & (cells >= 0) & (cells < len(self.visits))
             there = np.flatnonzero(known)[self.visits[cells[known]] == 0]
-            first[there[np.unique(cells[there], return_index=True)[1]]] = True
-        return first.reshape(shape)
+            first.ravel()[there[np.unique(cells[there], return_index=True)[1]]] = True
+        return first
 
     def _visit(self, cells: NDArray[np.int64]) -> None:
         if len(self.visits):

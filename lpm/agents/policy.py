@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from gymnasium.spaces import Box
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -82,8 +81,8 @@ class ActorCritic(nn.Module):
             orthogonal_(self.actor)
             self.critic = mlp(width, hidden, heads, act)
             orthogonal_(self.critic)
-            nn.init.orthogonal_(_last(self.actor).weight, 0.01)
-            nn.init.orthogonal_(_last(self.critic).weight, 1.0)
+            for network, gain in ((self.actor, 0.01), (self.critic, 1.0)):
+                nn.init.orthogonal_(network[-1].weight, gain)  # type: ignore[arg-type]
         if self.continuous:
             self.log_std = nn.Parameter(torch.full((outputs,), config.initial_log_std))
         self.actions = ActionDistribution(spaces)
@@ -175,7 +174,6 @@ class ActionDistribution:
             self._start = start if start.any() else None
 
     def _bounds(self, box: Any) -> None:
-        assert isinstance(box, Box)
         low, high = box.low.ravel().astype(np.float32), box.high.ravel().astype(np.float32)
         bounded = np.isfinite(low) & np.isfinite(high) & (high > low) & (high.astype(np.float64) - low < 1e30)
         self._low, self._high = low, high
@@ -229,19 +227,11 @@ class ActionDistribution:
             return log_prob, log_std.sum(-1) + self.width * (0.5 + _HALF_LOG_2PI)
         if len(self._splits) == 1:
             return _categorical(policy, raw_action)
-        parts = [
-            _categorical(logits, raw_action[:, i : i + 1])
-            for i, logits in enumerate(torch.split(policy, self._splits, -1))
-        ]
+        logits = torch.split(policy, self._splits, -1)
+        parts = [_categorical(part, raw_action[:, i : i + 1]) for i, part in enumerate(logits)]
         return torch.stack([p[0] for p in parts]).sum(0), torch.stack([p[1] for p in parts]).sum(0)
 
 
 def _categorical(logits: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     log_probs = functional.log_softmax(logits, dim=-1)
     return log_probs.gather(1, index).squeeze(1), -(log_probs.exp() * log_probs).sum(-1)
-
-
-def _last(layers: nn.Sequential) -> nn.Linear:
-    layer = layers[-1]
-    assert isinstance(layer, nn.Linear)
-    return layer

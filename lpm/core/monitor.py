@@ -44,20 +44,19 @@ class BonusMonitor:
 
         `clipped` is the share of the numbers in observations that are at their bound.
         """
-        scale = mixer.bonus_scale
+        scale, c = mixer.bonus_scale, mixer.config
         if not isinstance(scale, ReturnScale):
             return []  # an experiment whose weight was chosen by hand
         fallen = False
         if mean_return is not None:
             self._best = max(self._best, mean_return)
             fallen = self._best > 0 and mean_return < FALLEN * self._best
-        active = mixer.config.weight > 0
-        task = mixer.task_scale
+        active = c.weight > 0
         conditions = {
             "dominates": (
-                active and mixer.config.extrinsic_weight > 0 and task.latest > 0 and mixer.share > DOMINATES,
+                active and c.extrinsic_weight > 0 and mixer.task_scale.latest > 0 and mixer.share > DOMINATES,
                 f"the bonus is more than {DOMINATES:.0%} of what the agent learns from, though the task gives rewards; "
-                f"try a smaller weight than {mixer.config.weight:g}",
+                f"try a smaller weight than {c.weight:g}",
             ),
             "dead": (
                 active and scale.segments >= PATIENCE and scale.latest < DEAD * scale.value,
@@ -89,9 +88,7 @@ class NonFiniteError(ArithmeticError):
 
     def __init__(self, module: str, step: int, value: float) -> None:
         super().__init__(f"{module} is {value} at step {step:,}: training cannot go on from here")
-        self.module = module
-        self.step = step
-        self.value = value
+        self.module, self.step, self.value = module, step, value
 
 
 def finite(values: NDArray[Any], module: str, step: int) -> NDArray[Any]:

@@ -87,18 +87,15 @@ def lookup(name: str) -> Entry:
 def configure(name: str, variant: str | None = None, **fields: Any) -> Any:
     """The frozen config of a bonus: its defaults, a named variant's settings, then the given fields."""
     entry = lookup(name)
-    settings = dict(entry.defaults)
-    if variant is not None:
-        if variant not in entry.bonus.variants:
-            raise ValueError(f"unknown variant {variant!r} of {name!r}{suggest(variant, entry.bonus.variants)}")
-        settings.update(entry.bonus.variants[variant])
-    known = [f.name for f in dataclasses.fields(entry.bonus.Config)]
+    variants, known = entry.bonus.variants, [f.name for f in dataclasses.fields(entry.bonus.Config)]
+    if variant is not None and variant not in variants:
+        raise ValueError(f"unknown variant {variant!r} of {name!r}{suggest(variant, variants)}")
     for given in fields:
         if given not in known:
             raise ValueError(f"{name!r} has no field {given!r}{suggest(given, known)}")
     check_types(entry.bonus.Config, fields)
-    settings.update(fields)
-    return entry.bonus.Config(**settings)
+    named = {} if variant is None else variants[variant]
+    return entry.bonus.Config(**{**entry.defaults, **named, **fields})
 
 
 def make(
@@ -121,27 +118,22 @@ def make(
     >>> bonus.queue_size
     512
     """
-    entry = lookup(name)
-    config = configure(name, variant, **fields)
-    build: Any = entry.bonus
+    config, build = configure(name, variant, **fields), lookup(name).bonus
     with enough_memory():
-        bonus: IntrinsicReward = build(spaces, config, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
+        bonus = build(spaces, config, num_envs=num_envs, rollout_steps=rollout_steps, seed=seed)
     return bonus.to(resolve_device(device))
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
     """The device meant by a name; "auto" is the best one there is."""
-    accelerators: dict[str, Callable[[], bool]] = {
-        "cuda": torch.cuda.is_available,
-        "mps": torch.backends.mps.is_available,
-    }
+    accelerators = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if device == "auto":
-        return torch.device(next((name for name, present in accelerators.items() if present()), "cpu"))
+        return torch.device(next((name for name, present in accelerators.items() if present), "cpu"))
     try:
         chosen = torch.device(device)
     except RuntimeError as error:
         raise ValueError(f"device: expected 'auto' or the name of a torch device, got {device!r}") from error
-    if chosen.type in accelerators and not accelerators[chosen.type]():
+    if not accelerators.get(chosen.type, True):
         raise ValueError(f"device: expected one that this machine has, got {str(device)!r}; 'auto' picks the best")
     return chosen
 
