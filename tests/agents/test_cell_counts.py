@@ -59,7 +59,7 @@ def test_first_visits_are_all_that_a_count_rewards_in_full() -> None:
 
 def test_what_it_cannot_do_is_said() -> None:
     envs = gymnasium.make_vec("CartPole-v1", num_envs=4)
-    with pytest.raises(ValueError, match="coverage cells"):
+    with pytest.raises(ValueError, match="an environment with cells"):
         PPO(envs, None, PPOConfig(num_envs=4), total_steps=100, policy="cell_counts")
     with pytest.raises(ValueError, match=r"expected the bonus .none., got .rnd."):
         RunConfig("lpm/Rooms-v0", bonus="rnd", policy="cell_counts")
