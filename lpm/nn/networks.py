@@ -105,10 +105,15 @@ def activation(name: Activation, *, inplace: bool = False) -> nn.Module:
     return _ACTIVATIONS[name](inplace=True) if inplace and name != "tanh" else _ACTIVATIONS[name]()
 
 
-def mlp(inputs: int, hidden: Sequence[int], outputs: int | None = None, act: Activation = "relu") -> nn.Sequential:
-    """Linear layers with an activation after each hidden one; `outputs=None` ends on the last hidden layer."""
+def expect_widths(hidden: Sequence[int]) -> None:
+    """Refuse hidden layers without units."""
     if any(width < 1 for width in hidden):
         raise ValueError(f"hidden: expected widths of at least 1, got {tuple(hidden)}")
+
+
+def mlp(inputs: int, hidden: Sequence[int], outputs: int | None = None, act: Activation = "relu") -> nn.Sequential:
+    """Linear layers with an activation after each hidden one; `outputs=None` ends on the last hidden layer."""
+    expect_widths(hidden)
     layers: list[nn.Module] = []
     for width in hidden:
         layers += [nn.Linear(inputs, width), activation(act)]
@@ -273,10 +278,9 @@ class StackedForward(nn.Module):
         self, features: int, actions: int, *, hidden: Sequence[int] = (512,), blocks: int = 0, members: int = 1
     ) -> None:
         super().__init__()
-        if (blocks and not hidden) or any(width < 1 for width in hidden):
-            raise ValueError(
-                f"hidden: expected widths of at least 1, and a layer for {blocks} residual blocks, got {tuple(hidden)}"
-            )
+        if blocks and not hidden:
+            raise ValueError(f"hidden: expected a layer for the {blocks} residual blocks to keep the width of, got ()")
+        expect_widths(hidden)
         self.act = nn.LeakyReLU(inplace=True)
         widths = [features, *hidden]
 
