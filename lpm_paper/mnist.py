@@ -11,23 +11,90 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
+from numpy.typing import NDArray
 
 from lpm import data
 from lpm.experiments.evidence import Claim, Curve, Evidence, PaperNumber, Score
 from lpm.experiments.experiment import Experiment, Method
 from lpm.sweeps import Result, Tick
 from lpm.utils.versions import versions
-from lpm_paper.noisy_mnist import Batch, Kind, NoisyMNIST
 
 if TYPE_CHECKING:
     from lpm.core.bonus import IntrinsicReward
     from lpm.core.transitions import Transitions
 
 BATCH = 32
+Kind = Literal["mixed", "deterministic", "stochastic"]
+SHARE_OF_NOISE: dict[Kind, float] = {"mixed": 0.5, "deterministic": 0.0, "stochastic": 1.0}
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """A batch of transitions."""
+
+    obs: NDArray[np.float32]
+    """Start images, (n, pixels), in [0, 1]."""
+    next_obs: NDArray[np.float32]
+    """Successors, (n, pixels), in [0, 1]."""
+    stochastic: NDArray[np.bool_]
+    """(n,): True where the start is a 1 and the successor is noise."""
+
+
+class NoisyMNIST:
+    """Draws one-step transitions from an image set, with a random generator of its own; there are no actions.
+
+    Use the train split to learn from and, for held-out digits, a second source on the test split.
+
+    >>> images = np.arange(10, dtype=np.uint8).reshape(10, 1, 1)
+    >>> digits = data.ImageSet(images, np.arange(10), "ten made-up digits", complete=False)
+    >>> batch = NoisyMNIST(digits, seed=0).sample(4, kind="deterministic")
+    >>> batch.obs.shape, bool((batch.obs == batch.next_obs).all())
+    ((4, 1), True)
+    """
+
+    def __init__(self, digits: data.ImageSet, seed: int | np.random.Generator) -> None:
+        labels = np.asarray(digits.labels, dtype=np.int64)
+        if labels.size and not 0 <= labels.min() <= labels.max() <= 9:
+            raise ValueError(f"labels: expected digits 0..9, got {labels.min()}..{labels.max()}")
+        counts = np.bincount(labels, minlength=10)
+        if not counts.all():
+            missing = np.flatnonzero(counts == 0).tolist()
+            raise ValueError(f"expected images of every digit 0..9, got none of {missing} in {digits.source!r}")
+        self.digits = digits
+        self._rng = np.random.default_rng(seed)
+        self._images = digits.images.reshape(len(digits), -1)
+        # Images in order of their digit: those of digit d are _order[_starts[d] : _starts[d] + _counts[d]].
+        self._order = np.argsort(labels, kind="stable")
+        self._counts = counts
+        self._starts = np.cumsum(counts) - counts
+
+    @property
+    def pixels(self) -> int:
+        """Length of an observation: 784 for MNIST."""
+        return int(self._images.shape[1])
+
+    def sample(self, n: int, kind: Kind = "mixed") -> Batch:
+        """Draw ``n`` independent transitions.
+
+        ``mixed`` starts at a 0 or a 1 with probability 0.5 each, ``deterministic`` always at a 0, ``stochastic``
+        always at a 1. The noise is uniform over the digits 2..9 first, then over the images of that digit.
+        """
+        stochastic = self._rng.random(n) < SHARE_OF_NOISE[kind]
+        start = self._pick(stochastic.astype(np.int64))
+        noise = self._pick(self._rng.integers(2, 10, size=n))
+        return Batch(self._scaled(start), self._scaled(np.where(stochastic, noise, start)), stochastic)
+
+    def _pick(self, digit: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Index of a random image of each given digit."""
+        index: NDArray[np.int64] = self._order[self._starts[digit] + self._rng.integers(self._counts[digit])]
+        return index
+
+    def _scaled(self, index: NDArray[np.int64]) -> NDArray[np.float32]:
+        return np.divide(self._images[index], np.float32(255), dtype=np.float32)
 
 
 # The paper's networks and budget with the library's three changes: no reward before g is fitted, g without an average
@@ -113,12 +180,7 @@ def run(task: dict[str, Any], tick: Tick, scratch: Path, pools: Mapping[str, dat
             bonus.update()
             tick(1)
     parameters = sum(p.numel() for p in bonus.parameters())
-    return {
-        "curves": curves,
-        "parameters": parameters,
-        "versions": versions("torch", "numpy"),
-        **diverged,
-    }
+    return {"curves": curves, "parameters": parameters, "versions": versions("torch", "numpy"), **diverged}
 
 
 def _mean_bonus(bonus: IntrinsicReward, source: NoisyMNIST, kind: Kind, transitions: int) -> float:
@@ -181,16 +243,9 @@ class NoisyMNISTExperiment(Experiment):
         """One run. The digits are looked for now: a bad file is an error of the command, not of each run."""
         size, digits = SCALES[common["scale"]], data.mnist("train")
         data.mnist("test")
-        settings = {
-            **common,
-            "fields": {**self.methods[common["method"]].fields, **fields},
-            "updates": size.updates,
-            "eval_every": size.eval_every,
-            "eval_transitions": size.eval_transitions,
-            "data": digits.source,
-            "complete": digits.complete,
-        }
-        return settings, size.updates, None
+        settings = {**common, "fields": {**self.methods[common["method"]].fields, **fields}}
+        settings |= {name: getattr(size, name) for name in ("updates", "eval_every", "eval_transitions")}
+        return {**settings, "data": digits.source, "complete": digits.complete}, size.updates, None
 
     run = staticmethod(run)
 
@@ -209,30 +264,20 @@ class NoisyMNISTExperiment(Experiment):
                     lines = {seed: tuple(values) for seed, (_, values) in whole.items()}
                     curves.append(Curve(condition, "bonus", method, steps, lines))
                 updates = runs[0]["settings"]["updates"]
-                scored = {
-                    # what stopped being finite has not settled
-                    seed: {**scores_of(*curve, updates), **({"settled": float(updates)} if seed in diverged else {})}
-                    for seed, curve in found.items()
-                }
+                scored = {seed: scores_of(*curve, updates) for seed, curve in found.items()}
+                for seed in diverged:  # what stopped being finite has not settled
+                    scored[seed]["settled"] = float(updates)
+                known = method in PAPER_STEPS and condition.startswith("training")
                 for metric in ("settled", "first", "last"):
-                    paper = (
-                        PaperNumber(PAPER_STEPS[method], place=FIGURE)
-                        if metric == "settled" and method in PAPER_STEPS and condition.startswith("training")
-                        else None
-                    )
+                    paper = PaperNumber(PAPER_STEPS[method], place=FIGURE) if known and metric == "settled" else None
                     values = {seed: numbers[metric] for seed, numbers in scored.items() if metric in numbers}
                     if values:
                         ended = tuple(seed for seed in diverged if seed in values)
                         scores.append(Score(condition, metric, method, values, paper, ended))
         first = results[0]["settings"]
-        return self.show(
-            results,
-            conditions,
-            step_label="updates",
-            scores=tuple(scores),
-            curves=tuple(curves),
-            settings={key: first[key] for key in ("updates", "eval_every", "eval_transitions", "data")},
-        )
+        settings = {key: first[key] for key in ("updates", "eval_every", "eval_transitions", "data")}
+        shown = {"scores": tuple(scores), "curves": tuple(curves), "settings": settings}
+        return self.show(results, conditions, step_label="updates", **shown)
 
 
 EXPERIMENT = NoisyMNISTExperiment(

@@ -99,11 +99,8 @@ class OverheadExperiment(Experiment):
     @property
     def conditions(self) -> Mapping[str, str]:
         """Kind of observations to label."""
-        return {
-            "vector": "MountainCar, 2 numbers",
-            "image": "maze, 84 × 84 × 3",
-            "atari": "Ms Pacman, 84 × 84 × 4, the paper's agent",
-        }
+        atari = "Ms Pacman, 84 × 84 × 4, the paper's agent"
+        return {"vector": "MountainCar, 2 numbers", "image": "maze, 84 × 84 × 3", "atari": atari}
 
     def describe(self, common: dict[str, Any], fields: Mapping[str, Any]) -> tuple[dict[str, Any], int, None]:
         """One repetition."""
@@ -123,12 +120,9 @@ class OverheadExperiment(Experiment):
             for (condition, method), runs in cells.items()
             for metric in self.metrics
         ]
-        return self.show(
-            results,
-            {c: label for c, label in self.conditions.items() if any(c == key for key, _ in cells)},
-            scores=tuple(scores),
-            settings={"cycles": results[0]["settings"]["cycles"]},
-        )
+        conditions = {condition: self.conditions[condition] for condition, _ in cells}
+        settings = {"cycles": results[0]["settings"]["cycles"]}
+        return self.show(results, conditions, scores=tuple(scores), settings=settings)
 
 
 EXPERIMENT = OverheadExperiment(

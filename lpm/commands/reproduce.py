@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -65,16 +66,13 @@ def reproduce(options: Reproduce, out: Path) -> int:
     seeds = experiment.sizes[options.scale].seeds if options.seeds is None else options.seeds
     if seeds < 1:
         raise ValueError(f"seeds: expected at least 1, got {seeds}")
-    jobs = [
-        experiment.job(options.scale, condition, method, seed, out)
-        for seed in range(seeds)  # outermost: an interrupted sweep has whole tables of fewer seeds
-        for condition in conditions
-        for method in methods
-    ]
-    console.print(
-        f"{experiment.title} ({options.scale}): {count_of(len(methods), 'method')} × "
-        f"{count_of(len(conditions), 'condition')} × {count_of(seeds, 'seed')}, into {out}"
+    # seeds outermost: an interrupted sweep has whole tables of fewer seeds
+    runs = product(range(seeds), conditions, methods)
+    jobs = [experiment.job(options.scale, condition, method, seed, out) for seed, condition, method in runs]
+    counts = (
+        f"{count_of(len(methods), 'method')} × {count_of(len(conditions), 'condition')} × {count_of(seeds, 'seed')}"
     )
+    console.print(f"{experiment.title} ({options.scale}): {counts}, into {out}")
     expect_own(out, "results of lpm reproduce", "runs")
     import_module("scipy")  # what is used only at the end is missed at once
     experiment.preflight(options.scale, conditions, methods[0])

@@ -83,10 +83,9 @@ def suite(options: Suite, out: Path) -> int:
     run_here = () if references else tuple(REFERENCES)
     jobs = {name: jobs_of(name, options.scale, range(SEEDS[options.scale]), out, wanted) for name in run_here}
     own = {name: jobs_of(name, options.scale, seeds, out, wanted) for name in names}
-    console.print(
-        f"Suite ({options.scale}): {', '.join(names)} in {count_of(len(needed), 'condition')}, "
-        f"{count_of(count, 'seed')}, {'both references too, ' if run_here else ''}into {out}"
-    )
+    counts = f"{count_of(len(needed), 'condition')}, {count_of(count, 'seed')}"
+    too = "both references too, " if run_here else ""
+    console.print(f"Suite ({options.scale}): {', '.join(names)} in {counts}, {too}into {out}")
     # a reference may be asked for by name as well, with seeds of its own or the same
     every = {job.path: job for listed in (*jobs.values(), *own.values()) for job in listed}
     given = list(every.values())

@@ -39,6 +39,8 @@ Settings of the environment are given as --env.NAME VALUE, for example --env.noi
 --bonus.* options there are follows from --algo and --bonus: name these before asking for --help."""
 
 
+STEPS = """Environment steps, summed over environments. With --resume, more than before extends the run: schedules \
+(learning rate, entropy) then take the value that belongs to steps / new total."""
 LONGEST_TIMEOUT = 1e6
 """Eleven days; torch counts in nanoseconds, and overflows."""
 SHARED = ("policy", "seed", "wrap", "device", "threads", "log_every")
@@ -149,12 +151,7 @@ def _options(choices: argparse.Namespace, saved: RunConfig | None) -> type:
         "variant": option(str | None, "Named settings of the bonus, such as paper.", None),
         "algo": option(str, "The learner: ppo or a2c.", choices.algo),
         "preset": option(str | None, f"Named settings of it: {', '.join(PRESETS[choices.algo])}.", None),
-        "steps": option(
-            float,
-            "Environment steps, summed over environments. With --resume, more than before extends the run: schedules "
-            "(learning rate, entropy) then take the value that belongs to steps / new total.",
-            float(base.steps),
-        ),
+        "steps": option(float, STEPS, float(base.steps)),
         "weight": option(float | None, weight_help, None),
         **{name: option(kinds[name], " ".join(texts[name].split()), getattr(base, name)) for name in SHARED},
         "out": option(Path | None, "Folder of the run; runs/ENV-ALGO-BONUS-SEED if not given.", None),
@@ -224,15 +221,9 @@ class _Display:
 
     def __init__(self, console: Console, config: RunConfig) -> None:
         self.console = console
-        self.progress = Progress(
-            TextColumn("{task.fields[speed]:>9}"),
-            BarColumn(bar_width=None),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[numbers]}"),
-            console=console,
-            disable=not console.is_terminal,
-        )
+        speed, numbers = TextColumn("{task.fields[speed]:>9}"), TextColumn("{task.fields[numbers]}")
+        columns = (speed, BarColumn(bar_width=None), MofNCompleteColumn(), TimeRemainingColumn(compact=True), numbers)
+        self.progress = Progress(*columns, console=console, disable=not console.is_terminal)
         self.task = self.progress.add_task("", total=config.steps, speed="", numbers="")
         self.rewarded = config.mixer.weight > 0
         self.renders = False
@@ -267,10 +258,6 @@ class _Display:
 
     def numbers(self, metrics: dict[str, float]) -> str:
         """What is worth a look; a bonus that counts for nothing is not."""
-        shown = (
-            ("return", "return", "{:.2f}"),
-            *([("bonus", "bonus/raw_mean", "{:+.3g}")] if self.rewarded else []),
-            ("coverage", "coverage", "{:.1%}"),
-            ("noise", "noise_share", "{:.0%}"),
-        )
+        shown = [("return", "return", "{:.2f}"), ("coverage", "coverage", "{:.1%}"), ("noise", "noise_share", "{:.0%}")]
+        shown[1:1] = [("bonus", "bonus/raw_mean", "{:+.3g}")] if self.rewarded else []
         return "  ".join(f"{label} {form.format(metrics[name])}" for label, name, form in shown if name in metrics)

@@ -134,10 +134,9 @@ def tune(options: Tune, experiment: Experiment, out: Path) -> int:
                     "condition": runs.condition, "metric": runs.metric, "seeds": options.seeds}  # fmt: skip
         if isinstance(experiment, TrainingExperiment) and experiment.name == experiment.env_id:
             settings |= {"steps": experiment.sizes[options.scale].steps, "preset": options.preset or "default"}
-        runs.console.print(
-            f"{experiment.title} ({options.scale}, {runs.condition}): {options.trials} settings of {options.method} × "
-            f"{options.seeds} seeds, by {runs.metric}, into {out}"
-        )
+        counts = f"{options.trials} settings of {options.method} × {options.seeds} seeds"
+        where = f"{experiment.title} ({options.scale}, {runs.condition})"
+        runs.console.print(f"{where}: {counts}, by {runs.metric}, into {out}")
         for package in ("optuna", "scipy"):
             import_module(package)
         experiment.preflight(options.scale, [runs.condition], options.method)

@@ -132,9 +132,8 @@ class AtariVector(BatchedEnv):
         expect(noise in (False, True), "noise must be False or True", noise)
         expect(num_envs >= 1, "num_envs must be at least 1", num_envs)
         expect(1 <= size <= min(_SCREEN), f"size must be from 1 to {min(_SCREEN)}, the console's own width", size)
-        expect(
-            idle_actions >= noise, f"idle_actions (noise={noise}) must be at least {1 if noise else 0}", idle_actions
-        )
+        idle = f"idle_actions (noise={noise}) must be at least {1 if noise else 0}"
+        expect(idle_actions >= noise, idle, idle_actions)
         frames = max_episode_frames
         expect(frames is None or frames >= 1, "max_episode_frames must be at least 1", frames)
         expect(noop_max >= 0, "noop_max must be at least 0", noop_max)
@@ -145,13 +144,8 @@ class AtariVector(BatchedEnv):
         limit = max_episode_frames or (18_000 if montezuma else 108_000)
         self._emulators = [self._start(path, limit) for _ in range(num_envs)]
         self._game_actions = [int(action.value) for action in self._emulators[0].getMinimalActionSet()]
-        super().__init__(
-            num_envs,
-            Box(0, 255, (STACK, size, size), np.uint8),
-            Discrete(len(self._game_actions) + idle_actions),
-            autoreset_mode,
-            render_mode,
-        )
+        actions = Discrete(len(self._game_actions) + idle_actions)
+        super().__init__(num_envs, Box(0, 255, (STACK, size, size), np.uint8), actions, autoreset_mode, render_mode)
         self._source = noise_screen(images, fit, size) if noise else None
         self.images_source = "none" if self._source is None else self._source.name
         self.num_cells = NUM_CELLS if montezuma else 0

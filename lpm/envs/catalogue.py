@@ -57,10 +57,10 @@ def list_envs() -> tuple[EnvEntry, ...]:
 
 def find_env(name: str) -> EnvEntry:
     """The entry of this name."""
-    for entry in list_envs():
-        if entry.name == name:
-            return entry
-    raise ValueError(f"expected one of {', '.join(entry.name for entry in list_envs())}; got {name!r}")
+    entries = {entry.name: entry for entry in list_envs()}
+    if name not in entries:
+        raise ValueError(f"expected one of {', '.join(entries)}; got {name!r}")
+    return entries[name]
 
 
 def render_strips(folder: str | Path, names: Iterable[str]) -> list[Path]:
@@ -105,13 +105,12 @@ def _bordered(picture: Any, noise: bool) -> NDArray[np.uint8]:
 
 
 def _mountain_cars() -> list[EnvEntry]:
-    conditions: dict[str, tuple[bool | str, str]] = {
-        "mountain_car": (False, "Continuous MountainCar, three sparse reward points, no noise"),
-        "mountain_car_idle": ("idle", "the same with a second action that freezes the car (the fair control)"),
-        "mountain_car_noise": (True, "the same with a second action that freezes the car and shows noise"),
-    }
     entries = []
-    for name, (noise, what) in conditions.items():
+    for name, noise, what in (
+        ("mountain_car", False, "Continuous MountainCar, three sparse reward points, no noise"),
+        ("mountain_car_idle", "idle", "the same with a second action that freezes the car (the fair control)"),
+        ("mountain_car_noise", True, "the same with a second action that freezes the car and shows noise"),
+    ):
         right, left, watch = ((1.0,), (-1.0,), (1.0,)) if noise is False else ((1.0, -1.0), (-1.0, -1.0), (0.0, 1.0))
         demo = ((right,) * 20, (left,) * 25, (watch,), (watch,), (right,) * 25)
         entries.append(EnvEntry(name, "lpm/MountainCar-v0", {"noise": noise}, what, demo))
@@ -136,12 +135,8 @@ def _mazes() -> list[EnvEntry]:
 
 
 def _games() -> list[EnvEntry]:
-    games = {
-        "space_invaders": ("Space Invaders", 6),
-        "ms_pacman": ("Ms Pacman", 9),
-        "up_n_down": ("UpNDown", 6),
-        "montezuma_revenge": ("Montezuma's Revenge", 18),
-    }
+    games = {"space_invaders": ("Space Invaders", 6), "ms_pacman": ("Ms Pacman", 9), "up_n_down": ("UpNDown", 6),
+             "montezuma_revenge": ("Montezuma's Revenge", 18)}  # fmt: skip
     entries = []
     for game, (title, num_actions) in games.items():
         for noise in (False, True):

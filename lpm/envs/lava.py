@@ -126,13 +126,8 @@ class LavaCrossingVector(BatchedEnv):
         expect(limit >= 1, "max_episode_steps must be at least 1", limit)
         expect(observation in get_args(View), 'observation must be "codes" or "onehot"', observation)
         self._onehot = observation == "onehot"
-        super().__init__(
-            num_envs,
-            Box(0, 1, (VIEW * VIEW * len(_KINDS),)) if self._onehot else Box(0, LAVA, (VIEW, VIEW, 3), np.uint8),
-            Discrete(_NUM_ACTIONS),
-            autoreset_mode,
-            render_mode,
-        )
+        space = Box(0, 1, (VIEW * VIEW * len(_KINDS),)) if self._onehot else Box(0, LAVA, (VIEW, VIEW, 3), np.uint8)
+        super().__init__(num_envs, space, Discrete(_NUM_ACTIONS), autoreset_mode, render_mode)
         self.size, self.num_crossings = size, num_crossings
         self.num_cells = (size - 2) ** 2
         self._limit = limit

@@ -160,9 +160,8 @@ class NMazeVector(BatchedEnv):
 
     def _step_rows(self, actions: Array, active: Mask | None) -> Outcome:
         rows = self._all if active is None else np.flatnonzero(active)
-        executed = np.asarray(actions, dtype=np.int64)[rows]
+        executed, last = np.asarray(actions, dtype=np.int64)[rows], self._executed[rows]
         if self._sticky > 0.0:
-            last = self._executed[rows]
             repeat = (self.noise_rng.uniform(rows, 1)[:, 0] < self._sticky) & (last != _NEVER)
             executed = np.where(repeat, last, executed)
         self._executed[rows] = executed
@@ -195,28 +194,20 @@ class NMazeVector(BatchedEnv):
         return frames
 
     def _move(self, pose: NDArray[np.float64], actions: NDArray[np.int64]) -> None:
-        """Apply one action to each of the poses, in place."""
         advance(pose, actions, _SEGMENTS)
 
     def _draw(self, frames: NDArray[np.uint8], rows: NDArray[np.int64]) -> None:
-        """Draw the views from these rows' poses."""
         self._renderer.render(frames, self._pose, rows)
 
     def _info(self) -> dict[str, Array]:
-        return {
-            "cell": cell_index(self._pose[:, 0], self._pose[:, 1]),
-            "noise": self._shows_noise.copy(),
-            "pose": self._pose.copy(),
-            "executed": self._executed.copy(),
-        }
+        cell = cell_index(self._pose[:, 0], self._pose[:, 1])
+        live = {"noise": self._shows_noise, "pose": self._pose, "executed": self._executed}
+        return {"cell": cell, **{name: array.copy() for name, array in live.items()}}
 
     def _limits(self) -> dict[str, tuple[Any, Any]]:
-        return {
-            "pose": ((0.0, 0.0, -1e9), (GRID[0] * CELL, GRID[1] * CELL, 1e9)),
-            "executed": (_NEVER, len(Action) - 1),
-            "steps": (0, 2**62),
-            "image": (_NEVER, len(self._images) - 1),
-        }
+        pose = (0.0, 0.0, -1e9), (GRID[0] * CELL, GRID[1] * CELL, 1e9)
+        image = _NEVER, len(self._images) - 1
+        return {"pose": pose, "executed": (_NEVER, len(Action) - 1), "steps": (0, 2**62), "image": image}
 
     def _render_row(self, row: int) -> Array:
         only = self._all == row

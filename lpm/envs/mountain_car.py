@@ -198,15 +198,9 @@ class MountainCarVector(BatchedEnv):
 
     def _limits(self) -> dict[str, tuple[Any, Any]]:
         space: Any = self.single_observation_space
-        return {
-            "points": (LOW[0], HIGH[0]),
-            "position": (LOW[0], HIGH[0]),
-            "velocity": (LOW[1], HIGH[1]),
-            "passed": (0, 1),
-            "steps": (0, 2**62),
-            "cell": (0, self.num_cells - 1),
-            "observation": (space.low, space.high),
-        }
+        track, counts = (LOW[0], HIGH[0]), {"passed": (0, 1), "steps": (0, 2**62), "cell": (0, self.num_cells - 1)}
+        seen = {"velocity": (LOW[1], HIGH[1]), "observation": (space.low, space.high)}
+        return {"points": track, "position": track, **counts, **seen}
 
     def _shared_state(self) -> Sequence[str]:
         return ("points",)

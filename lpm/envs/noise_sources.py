@@ -205,9 +205,7 @@ def resize_matrix(source: int, target: int) -> NDArray[np.float32]:
 
 def tile_matrix(source: int, target: int) -> NDArray[np.float32]:
     """The matrix that repeats an axis until it is `target` long."""
-    matrix = np.zeros((target, source), dtype=np.float32)
-    matrix[np.arange(target), np.arange(target) % source] = 1.0
-    return matrix
+    return np.eye(source, dtype=np.float32)[np.arange(target) % source]
 
 
 def images_or_cifar10(images: ArrayLike | None = None) -> tuple[Images, str]:

@@ -85,10 +85,7 @@ def generators_from_array(array: NDArray[np.uint64]) -> list[np.random.Generator
     generators = [np.random.default_rng(0) for _ in array]
     for generator, words in zip(generators, array.tolist(), strict=True):
         high, low, inc_high, inc_low, has_uint32, uinteger = words
-        generator.bit_generator.state = {
-            "bit_generator": "PCG64",
-            "state": {"state": high << 64 | low, "inc": inc_high << 64 | inc_low},
-            "has_uint32": has_uint32,
-            "uinteger": uinteger,
-        }
+        state = {"state": high << 64 | low, "inc": inc_high << 64 | inc_low}
+        half = {"has_uint32": has_uint32, "uinteger": uinteger}
+        generator.bit_generator.state = {"bit_generator": "PCG64", "state": state, **half}
     return generators

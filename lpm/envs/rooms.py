@@ -105,13 +105,10 @@ class RoomsVector(BatchedEnv):
         self._low = -1.0 if observation == "xy" else 0.0  # of the signal and of noise; both reach up to 1
         self._beside = _BESIDE.get(noise, 0) * self._width
         margin = np.sqrt(3) * SMALL * (1 - self._low) if noise == "small" else 0.0
-        super().__init__(
-            num_envs,
-            Box(np.float32(self._low - margin), np.float32(1 + margin), (self._width + self._beside,), np.float32),
-            Discrete(5 if noise in (*_WATCHED, "stays") else 4),
-            autoreset_mode,
-            render_mode,
-        )
+        low, high = np.float32(self._low - margin), np.float32(1 + margin)
+        space = Box(low, high, (self._width + self._beside,), np.float32)
+        actions = Discrete(5 if noise in (*_WATCHED, "stays") else 4)
+        super().__init__(num_envs, space, actions, autoreset_mode, render_mode)
         self.noise, self._side, self._limit, self._margin = noise, side, max_episode_steps, margin
         self._cells = np.cumsum(self.free.ravel()) - 1
         self.num_cells = int(self.free.sum())

@@ -132,16 +132,14 @@ class Experiment(Description):
             return ""
         absent = [m for m in methods if not any(done[c, m] for c in conditions)]
         empty = [c for c in conditions if not any(done[c, m] for m in methods)]
-        few = {(c, m): n for (c, m), n in done.items() if n < seeds and m not in absent and c not in empty}
-        lacking = {
-            "No runs of ": [self.methods[m].label for m in absent],
-            "No runs in ": [self.conditions[c] for c in empty],
-            f"Fewer than {seeds} seeds: ": [
-                f"{self.methods[m].label} in {self.conditions[c]} ({n})" for (c, m), n in few.items()
-            ],
-        }
+        few = [f"{self.methods[m].label} in {self.conditions[c]} ({n})" for (c, m), n in done.items()
+               if n < seeds and m not in absent and c not in empty]  # fmt: skip
         parts = [f"Not complete: {sum(done.values()):,} of {seeds * len(done):,} runs of `--scale {scale}`."]
-        for what, names in lacking.items():
+        for what, names in (
+            ("No runs of ", [self.methods[m].label for m in absent]),
+            ("No runs in ", [self.conditions[c] for c in empty]),
+            (f"Fewer than {seeds} seeds: ", few),
+        ):
             more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
             parts += [f"{what}{'; '.join(names[:MOST_NAMED])}{more}."] if names else []  # labels have commas
         return " ".join(parts)

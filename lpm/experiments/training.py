@@ -266,12 +266,8 @@ def _result(
     found = {metric: [row.get(key) for row in rows] for metric, key in RECORDED.items()}
     curves = {metric: [None if value is None else float(f"{value:.6g}") for value in values]
               for metric, values in found.items() if any(value is not None for value in values)}  # fmt: skip
-    result: Result = {
-        "curves": {"step": [row["step"] for row in rows], **curves},
-        "seconds": round(seconds, 2),
-        "time_shares": dict(shares),
-        "versions": run_versions(),
-    }
+    result: Result = {"curves": {"step": [row["step"] for row in rows], **curves}, "seconds": round(seconds, 2)}
+    result |= {"time_shares": dict(shares), "versions": run_versions()}
     if 0 < len(visits) <= MOST_CELLS:
         result["visits"] = visits.tolist()
     elif len(visits):

@@ -111,13 +111,11 @@ class ScoreTable:
     def row(self, method: str, conditions: Iterable[str], show: Callable[[Cell], str],
             after: Callable[[Cell], str] = lambda cell: "") -> list[str]:  # fmt: skip
         """A method's cells in Markdown, the best bold."""
-        cells = [(condition, self.cells.get((condition, method))) for condition in conditions]
-        return [
-            NOT_RUN
-            if cell is None
-            else (f"**{show(cell)}**" if (condition, method) in self.best else show(cell)) + after(cell)
-            for condition, cell in cells
-        ]
+        shown = []
+        for place in ((condition, method) for condition in conditions):
+            cell, bold = self.cells.get(place), "**" if place in self.best else ""
+            shown.append(NOT_RUN if cell is None else f"{bold}{show(cell)}{bold}{after(cell)}")
+        return shown
 
 
 @dataclass(frozen=True)
@@ -214,8 +212,8 @@ class Analysis:
 
     def seeds_of(self, claim: Claim) -> tuple[int, int]:
         """Seeds of the two methods of a claim; 0 where there are no runs."""
-        found = (self.cells.get((claim.metric, claim.condition, m)) for m in (claim.better, claim.worse))
-        first, second = (0 if cell is None else cell.summary.n for cell in found)
+        places = ((claim.metric, claim.condition, method) for method in (claim.better, claim.worse))
+        first, second = (self.cells[place].summary.n if place in self.cells else 0 for place in places)
         return first, second
 
     @property
@@ -325,9 +323,8 @@ def judge_claims(evidence: Evidence, cells: Mapping[Key, Cell]) -> tuple[ClaimRe
         rng = generator(evidence.name, "improvement", claim.text)
         improvement = statistics.probability_of_improvement(_signed(evidence, a), _signed(evidence, b), rng)
         difference = -test.difference if claim.metric in evidence.lower_is_better else test.difference
-        results.append(
-            ClaimResult(claim, verdict, why, test, p[claim], improvement, difference, reverse[claim], needed, enough)
-        )
+        said = (claim, verdict, why, test, p[claim], improvement, difference, reverse[claim], needed, enough)
+        results.append(ClaimResult(*said))
     return tuple(results)
 
 

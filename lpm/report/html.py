@@ -81,12 +81,9 @@ def document(
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in ("lpm.report", *packages)]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         extensions=["jinja2.ext.do"],
-    )
+    )  # fmt: skip
     environment.globals |= {
         "KINDS": KINDS, "NUMBER_VERDICTS": NUMBER_VERDICTS, "CLAIM_VERDICTS": CLAIM_VERDICTS, "MOST_ROWS": MOST_ROWS,
         "version": __version__, "visit_maps": _visit_maps,
@@ -98,10 +95,8 @@ def document(
         "short": lambda value: text.number(value, text.decimals(None, value)), "configuration": _configuration,
         "json": json.dumps, "decided": lambda counts: any(KINDS[v] in ("yes", "no") for v in counts if counts[v]),
     }  # fmt: skip
-    filled = environment.get_template(template).render(
-        methods=looks(methods, own), script=Markup(script), style=Markup(style), digest=digest, **values
-    )
-    return filled.lstrip()
+    parts = {"script": Markup(script), "style": Markup(style), "digest": digest}
+    return environment.get_template(template).render(methods=looks(methods, own), **parts, **values).lstrip()
 
 
 def write_page(path: Path, analyses: Sequence[Analysis], warnings: Sequence[str] = ()) -> int:

@@ -133,10 +133,8 @@ def _evidence(env_id: str, runs: Sequence[TrainRun]) -> Evidence:
         curves=tuple(curves),
         lower_is_better=("noise_share",),
         unranked=("bonus",),
-        settings={
-            name: {key: value for key, value in table.items() if all(t.get(name, {}).get(key) == value for t in tables)}
-            for name, table in tables[0].items()
-        },
+        settings={name: {k: v for k, v in table.items() if all(t.get(name, {}).get(k) == v for t in tables)}
+                  for name, table in tables[0].items()},
         warnings=tuple(warnings),
     )  # fmt: skip
 

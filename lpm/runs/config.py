@@ -130,13 +130,8 @@ class RunConfig(Settings):
         if imports or ":" not in run["bonus"]:
             bonus = _restore(lookup(run["bonus"]).bonus.Config, bonus)
         agent = type(PRESETS[run["algo"]]["default"])
-        return cls(
-            **run,
-            env=_tuples_to_lists(tables.get("env", {})),
-            agent=_restore(agent, tables[run["algo"]]),
-            bonus_settings=bonus,
-            mixer=_restore(MixerConfig, tables["mixer"]),
-        )
+        env, mixer = _tuples_to_lists(tables.get("env", {})), _restore(MixerConfig, tables["mixer"])
+        return cls(**run, env=env, agent=_restore(agent, tables[run["algo"]]), bonus_settings=bonus, mixer=mixer)
 
     def differences(self, other: RunConfig) -> list[str]:
         """One line for each field in which another config differs from this one."""

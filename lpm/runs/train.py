@@ -201,10 +201,8 @@ class _Run:
         self.earlier_seconds = state["seconds"]
         self.log(f"Resuming at step {self.agent.steps:,} of {self.config.steps:,}.")
         if not self.agent.collector.exact:
-            self.log(
-                f"{self.config.env_id} cannot save its state: new episodes begin, so this run will differ from an "
-                "uninterrupted one."
-            )
+            differs = "new episodes begin, so this run will differ from an uninterrupted one"
+            self.log(f"{self.config.env_id} cannot save its state: {differs}.")
 
     def go(self, on_cycle: OnCycle | None) -> Outcome:
         folder, config, steps = self.folder, self.config, self.agent.steps
@@ -273,14 +271,8 @@ class _Run:
         self.next_line = (steps // self.log_every + 1) * self.log_every
 
     def _state(self, metrics_size: int, agent: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "agent": agent,
-            "averages": self.averages.state_dict(),
-            "metrics": self.metrics,
-            "metrics_size": metrics_size,
-            "next_line": self.next_line,
-            "seconds": self.seconds,
-        }
+        lines = {"averages": self.averages.state_dict(), "metrics": self.metrics, "metrics_size": metrics_size}
+        return {"agent": agent, **lines, "next_line": self.next_line, "seconds": self.seconds}
 
     @contextmanager
     def _recording_loss(self) -> Iterator[None]:

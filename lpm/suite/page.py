@@ -49,10 +49,8 @@ def scorecard_page(card: Scorecard, others: Sequence[Scorecard], results: Sequen
         words=in_words(card).replace(" %", "\u00a0%"),  # no line ends before the sign
         family=family_of(card["bonus"], {card["bonus"]: card.get("family", "")}),
         rivals=rivals,
-        rows=[
-            {"kind": kind, "label": words, **estimate_of(card, kind, name), "marks": marks(kind, name)}
-            for kind, name, words in rows_of(card)
-        ],
+        rows=[{"kind": kind, "label": words, **estimate_of(card, kind, name), "marks": marks(kind, name)}
+              for kind, name, words in rows_of(card)],
         ranked=in_order([card, *rivals]),
         environments={name: ENVIRONMENTS[name] for name in ENVIRONMENTS if name in card["environments"]},
         present={key.partition("/")[2] for key in card["conditions"]},
@@ -65,7 +63,7 @@ def scorecard_page(card: Scorecard, others: Sequence[Scorecard], results: Sequen
         LABELS=LABELS,
         LEAST=LEAST,
         MOST=MOST,
-    )
+    )  # fmt: skip
 
 
 def _place(value: float) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,15 +152,7 @@ class RegressionGrid:
         """theta_D as MLE (on the grid), MAP and posterior mean."""
         grid = self.grid(c)
         mean = float(expectation(grid.log_posterior, self.theta))
-        points = {
-            "mle": float(self.theta[grid.mle()]),
-            "map": float(self.theta[grid.map()]),
-            "posterior mean": mean,
-        }
-        return {name: self._estimate(value) for name, value in points.items()}
-
-    def _estimate(self, theta: float) -> Estimate:
+        points: dict[str, Any] = {"mle": self.theta[grid.mle()], "map": self.theta[grid.map()], "posterior mean": mean}
         # A posterior mean may fit the data exactly; its log MSE is then minus infinity, as it should be.
         with np.errstate(divide="ignore"):
-            log_mse = float(np.log(self.mse(np.array([theta]))[0]))
-        return Estimate(theta, log_mse)
+            return {n: Estimate(float(t), float(np.log(self.mse(np.array([t]))[0]))) for n, t in points.items()}

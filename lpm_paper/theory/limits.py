@@ -52,10 +52,6 @@ def map_breaks_bound() -> Theorem1:
     return theorem1(grid, grid.log_mse_at(grid.map()))
 
 
-def _line(theta: FloatArray, x: FloatArray) -> FloatArray:
-    return np.asarray(theta * x)
-
-
 def posterior_mean_breaks_bound() -> Theorem1:
     """theta_D = posterior mean in a *linear* model: it falls between two modes, where log MSE is large.
 
@@ -63,7 +59,7 @@ def posterior_mean_breaks_bound() -> Theorem1:
     `LinearRegression`, where the Gaussian likelihood is concave and the posterior mean is always admissible.
     """
     x = np.array([1.0])
-    model = RegressionGrid(np.array([0.001, 100.0]), np.array([1e-5, 1 - 1e-5]), x, np.zeros(1), _line)
+    model = RegressionGrid(np.array([0.001, 100.0]), np.array([1e-5, 1 - 1e-5]), x, np.zeros(1), np.multiply)
     return theorem1(model.grid(0.5), model.estimates(0.5)["posterior mean"].log_mse)
 
 
@@ -96,9 +92,8 @@ def fixed_sigma(outlier: float) -> tuple[float, float]:
     The residual A cannot be explained, so log MSE hardly depends on theta and r falls like 1/A^2; IG does not
     depend on A. The log-MSE theorem needs sigma integrated out.
     """
-    model = LinearRegression(
-        Gaussian(np.zeros(1), np.eye(1)), np.ones((2, 1)), np.array([-outlier, outlier]), noise_var=1.0
-    )
+    prior, y = Gaussian(np.zeros(1), np.eye(1)), np.array([-outlier, outlier])
+    model = LinearRegression(prior, np.ones((2, 1)), y, noise_var=1.0)
     return model.reward_log(model.mle()), model.information_gain()
 
 
@@ -140,15 +135,10 @@ def compare(model: RegressionGrid, truth: float, sigma: float) -> Mismatch:
     grid = model.grid()
     estimates = model.estimates()
     terms = theorem1(grid, estimates["mle"].log_mse)
-    old = float(model.prior @ model.theta)
-    new = estimates["posterior mean"].theta
-    return Mismatch(
-        gain=float(terms.gain),
-        theorem_reward=float(terms.reward),
-        algorithm_reward=bias_payout(1, ((old - truth) / sigma) ** 2) - bias_payout(1, ((new - truth) / sigma) ** 2),
-        algorithm_std=log_error_std(1),
-        bound=float(terms.gain / terms.c),
-    )
+    means = float(model.prior @ model.theta), estimates["posterior mean"].theta
+    before, after = (bias_payout(1, ((mean - truth) / sigma) ** 2) for mean in means)
+    bound = float(terms.gain / terms.c)
+    return Mismatch(float(terms.gain), float(terms.reward), before - after, log_error_std(1), bound)
 
 
 def demo(kind: str) -> Mismatch:

@@ -22,6 +22,7 @@ from lpm_paper.theory.grid import FloatArray, IntArray
 from lpm_paper.theory.linear import expected_gain, realised_gain, retrospective_gain
 
 TARGETS = ("realised", "expected", "retrospective")
+RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
@@ -215,8 +216,7 @@ def spearman(first: FloatArray, second: FloatArray) -> FloatArray:
 def region_means(values: FloatArray, run: StreamRun, cycles: IntArray) -> FloatArray:
     """Mean per (cycle, region); regions absent from a cycle are left out."""
     cell = run.cycle * 2 + run.region
-    count = np.bincount(cell, minlength=2 * (cycles[-1] + 1))
-    total = np.bincount(cell, weights=values, minlength=2 * (cycles[-1] + 1))
+    count, total = np.bincount(cell), np.bincount(cell, weights=values)
     kept = (np.arange(len(count)) >= 2 * cycles[0]) & (count > 0)
     return np.asarray(total[kept] / count[kept])
 
@@ -267,19 +267,16 @@ class Correlation:
     """Number of independent streams."""
 
 
-def measure(
-    config: StreamConfig, factories: Mapping[str, BonusFactory], seeds: int, resamples: int = 2000
-) -> list[Correlation]:
+def measure(config: StreamConfig, factories: Mapping[str, BonusFactory], seeds: int) -> list[Correlation]:
     """Correlations over `seeds` independent streams with percentile bootstrap intervals over streams."""
     if seeds < 2:
         raise ValueError(f"seeds must be at least 2 to give an interval, got {seeds}")
     tables = [correlations(run_stream(config, factories, seed), config) for seed in range(seeds)]
-    draws = np.random.default_rng(0).integers(0, seeds, size=(resamples, seeds))
+    draws = np.random.default_rng(0).integers(0, seeds, size=(RESAMPLES, seeds))
     rows = []
     for bonus, target, scope in tables[0]:
         values = np.array([table[bonus, target, scope] for table in tables])
         low, high = np.quantile(values[draws].mean(axis=1), [0.025, 0.975])
-        rows.append(
-            Correlation(config.name, bonus, target, scope, float(values.mean()), float(low), float(high), seeds)
-        )
+        found = float(values.mean()), float(low), float(high)
+        rows.append(Correlation(config.name, bonus, target, scope, *found, seeds))
     return rows

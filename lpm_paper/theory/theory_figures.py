@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,13 +15,12 @@ from lpm_paper.theory.stream import ONE_DIM, TARGETS, run_stream
 from lpm_paper.theory.theorems import Theorem1, random_grids, theorem1
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#2563a8", "#d9822b", "#3a8f5c", "#7b4fa3", "#8a8f98"
 
 
-def _figure(width: float, height: float, rows: int, columns: int) -> tuple[Figure, list[Axes]]:
+def _figure(width: float, height: float, rows: int, columns: int) -> tuple[Figure, list[Any]]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -31,6 +30,13 @@ def _figure(width: float, height: float, rows: int, columns: int) -> tuple[Figur
         ax.grid(True, color="#e6e8eb", linewidth=0.6)
         ax.set_axisbelow(True)
     return figure, axes
+
+
+def _label(ax: Any, title: str, x: str, y: str, legend: str = "best", **settings: Any) -> None:
+    """Title, names of the axes and the legend."""
+    ax.set(xlabel=x, ylabel=y, **settings)
+    ax.set_title(title, loc="left")
+    ax.legend(frameon=False, fontsize=8, loc=legend)
 
 
 def _save(figure: Figure, path: Path) -> Path:
@@ -50,22 +56,16 @@ def draw_bound(path: Path, count: int = 4000) -> Path:
     left.plot(span, span, color="black", linewidth=1, label="c·r = IG (the bound)")
     more, less = limits.not_monotone()
     for term, label, marker in ((more, "MSE (1, 100, 100)", "^"), (less, "MSE (1, 1, 1e6)", "v")):
-        left.scatter(
-            term.gain, term.reward, s=60, color=ORANGE, marker=marker, edgecolors="black", label=label, zorder=3
-        )
-    left.set(
-        xscale="log", yscale="log", xlim=(1e-8, 30), ylim=(1e-5, 1e4), xlabel="information gain (nats)", ylabel="c·r"
-    )
-    left.set_title("A lower bound, not a ranking", loc="left")
-    left.legend(frameon=False, fontsize=8, loc="lower right")
+        look = {"s": 60, "color": ORANGE, "marker": marker, "edgecolors": "black", "zorder": 3}
+        left.scatter(term.gain, term.reward, label=label, **look)
+    logarithmic = {"xscale": "log", "yscale": "log", "xlim": (1e-8, 30), "ylim": (1e-5, 1e4)}
+    _label(left, "A lower bound, not a ranking", "information gain (nats)", "c·r", "lower right", **logarithmic)
 
     strength = np.logspace(-3, 0.5, 60)
     weak = [limits.weak_data(float(s)) for s in strength]
     middle.loglog(strength, [float(t.reward) for t in weak], color=ORANGE, label="r (first order)")
     middle.loglog(strength, [float(t.gain) for t in weak], color=BLUE, label="IG (second order)")
-    middle.set(xlabel="strength s of the data, MSE = (1, 2, 5)^s", ylabel="nats")
-    middle.set_title("Near zero, r and IG have different orders", loc="left")
-    middle.legend(frameon=False, fontsize=8)
+    _label(middle, "Near zero, r and IG have different orders", "strength s of the data, MSE = (1, 2, 5)^s", "nats")
 
     samples = np.unique(np.logspace(0, 3, 40).astype(int))
     sized = [limits.sample_size_is_invisible(int(n)) for n in samples]
@@ -73,9 +73,8 @@ def draw_bound(path: Path, count: int = 4000) -> Path:
     right.semilogx(samples, [float(t.gain) for t in sized], color=BLUE, label="IG")
     right.axhline(np.log(3), color=GREY, linestyle=":", linewidth=1)
     right.text(1000, np.log(3) - 0.06, "log 3: the most there is to know", fontsize=8, color=GREY, ha="right")
-    right.set(xlabel="samples n, same MSE curve (1, 1.5, 2), c = n/2", ylabel="nats")
-    right.set_title("r does not see how much data there was", loc="left")
-    right.legend(frameon=False, fontsize=8, loc="center right")
+    samples_label = "samples n, same MSE curve (1, 1.5, 2), c = n/2"
+    _label(right, "r does not see how much data there was", samples_label, "nats", "center right")
     return _save(figure, path)
 
 
@@ -105,11 +104,8 @@ def draw_identity(path: Path) -> Path:
     ax.set_yticks(places, [label for label, _ in cases])
     ax.set_xlim(-6.0, 14.8)
     ax.set_xlabel("nats")
-    ax.set_title(
-        "c·r = two divergences plus optimism: the bound holds where the dot is right of the blue bar",
-        loc="left",
-        fontsize=10,
-    )
+    title = "c·r = two divergences plus optimism: the bound holds where the dot is right of the blue bar"
+    ax.set_title(title, loc="left", fontsize=10)
     ax.legend(frameon=False, fontsize=8, loc="lower right")
     return _save(figure, path)
 
@@ -122,21 +118,17 @@ def draw_noise(path: Path) -> Path:
     drawn = [noise.simulate_noise(rng, dim, 100_000) for dim in noise.TABLE_DIMS]
     left.loglog(dims, [noise.log_error_std(int(d)) for d in dims], color=BLUE, label="sqrt(psi1(D/2))")
     left.loglog(noise.TABLE_DIMS, [d.log_std[0] for d in drawn], "o", color="black", ms=5, label="sampled")
-    left.set(xlabel="D, dimension of the observation", ylabel="std of one reward (nats)")
-    left.set_title("log form: zero mean, this spread", loc="left")
+    dimension = "D, dimension of the observation"
+    _label(left, "log form: zero mean, this spread", dimension, "std of one reward (nats)")
     middle.semilogx(dims, [noise.exp_form_bias(int(d)) for d in dims], color=ORANGE, label="exp(psi(D/2))·2/D − 1")
     middle.semilogx(noise.TABLE_DIMS, [d.exp_bias[0] for d in drawn], "o", color="black", ms=5, label="sampled")
-    middle.set(xlabel="D, dimension of the observation", ylabel="mean reward / sigma²")
-    middle.set_title("exp form: noise is penalised", loc="left")
+    _label(middle, "exp form: noise is penalised", dimension, "mean reward / sigma²")
     ratio = np.linspace(0.0, 4.0, 60)
     for dim, color in ((1, BLUE), (2, GREEN), (8, PURPLE)):
         pay = [noise.bias_payout(dim, dim * float(b) ** 2) for b in ratio]
         right.plot(ratio, pay, color=color, label=f"exact, D = {dim}")
     right.plot(ratio, np.log1p(ratio**2), color="black", linestyle="--", label="log(1 + b²/sigma²), D → ∞")
-    right.set(xlabel="initial bias b / sigma", ylabel="total reward (nats)")
-    right.set_title("reward while the mean of noise is learnt", loc="left")
-    for ax in (left, middle, right):
-        ax.legend(frameon=False, fontsize=8)
+    _label(right, "reward while the mean of noise is learnt", "initial bias b / sigma", "total reward (nats)")
     return _save(figure, path)
 
 
@@ -147,18 +139,15 @@ def draw_queue(path: Path) -> Path:
     capacities = np.arange(4, 5 * per_cycle + 1, 4)
     versions = capacities / per_cycle
     falling = -np.arange(40.0)
-    left.plot(
-        versions, [noise.mean_lag(int(c), per_cycle) for c in capacities], color=BLUE, label="(m+1)(1 − m/2K), m = ⌊K⌋"
-    )
+    lags = [noise.mean_lag(int(c), per_cycle) for c in capacities]
+    left.plot(versions, lags, color=BLUE, label="(m+1)(1 − m/2K), m = ⌊K⌋")
     left.plot(versions, np.maximum(1.0, (versions + 1) / 2), color=ORANGE, linestyle="--", label="(K+1)/2")
     simulated = [noise.tabular_rewards(falling, int(c), per_cycle)[-1] for c in capacities[::4]]
     left.plot(versions[::4], simulated, "o", color="black", ms=4, label="FIFO queue, simulated")
-    left.set(xlabel="K = queue size / transitions per update", ylabel="reward / progress per update")
-    left.set_title("Queue size sets the scale of the reward", loc="left")
-    left.legend(frameon=False, fontsize=8)
-    kinds = ("learning", "lucky", "known")
-    outcomes = [limits.demo(kind) for kind in kinds]
-    place = np.arange(len(kinds))
+    queue = "K = queue size / transitions per update"
+    _label(left, "Queue size sets the scale of the reward", queue, "reward / progress per update")
+    outcomes = [limits.demo(kind) for kind in ("learning", "lucky", "known")]
+    place = np.arange(len(outcomes))
     for offset, (label, color, values) in enumerate(
         (
             ("IG/c (theorem's lower bound)", GREY, [o.bound for o in outcomes]),
@@ -170,9 +159,7 @@ def draw_queue(path: Path) -> Path:
     right.axhline(0.0, color="black", linewidth=0.8)
     right.set_xticks(place, ["prior wrong,\ndata good", "prior right,\ndata misleading", "nothing\nto learn"])
     right.text(2, 0.05, "all three are 0", fontsize=8, ha="center")
-    right.set_ylabel("nats")
-    right.set_title("Two expectations, two rewards", loc="left")
-    right.legend(frameon=False, fontsize=8)
+    _label(right, "Two expectations, two rewards", "", "nats")
     return _save(figure, path)
 
 
@@ -185,17 +172,10 @@ def draw_stream(path: Path, streams: int) -> Path:
     cycles = np.arange(1, ONE_DIM.cycles)
 
     def curve(kind: str, name: str, region: int) -> list[float]:
-        series = [(run.targets if kind == "targets" else run.scores)[name] for run in runs]
-        return [
-            float(
-                np.mean(
-                    np.concatenate(
-                        [s[(r.cycle == c) & (r.region == region)] for s, r in zip(series, runs, strict=True)]
-                    )
-                )
-            )
-            for c in cycles
-        ]
+        def rewards(cycle: Any) -> list[float]:
+            return [x for run in runs for x in getattr(run, kind)[name][(run.cycle == cycle) & (run.region == region)]]
+
+        return [float(np.mean(rewards(cycle))) for cycle in cycles]
 
     for region, title in ((0, "deterministic region (sigma 0.02)"), (1, "noisy region (sigma 1)")):
         top, bottom = axes[region], axes[2 + region]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lpm.data import ImageSet
-from lpm_paper.noisy_mnist import NoisyMNIST
+from lpm_paper.mnist import NoisyMNIST
 
 
 def digit_set(counts: list[int]) -> ImageSet:
