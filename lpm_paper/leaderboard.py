@@ -123,23 +123,16 @@ def stability_sentence() -> str:
     return f"Over {halves} bonuses, Spearman's correlation of the totals between the two halves is {found:.2f}.\n"
 
 
-PARTS = {
-    "picture": picture,
-    "leaderboard": table,
-    "references": references,
-    "ends": ends,
-    "stability": stability_sentence,
-}
+PARTS = {"picture": picture, "leaderboard": table, "references": references, "ends": ends,
+         "stability": stability_sentence}  # fmt: skip
 """Part of the page to what writes it."""
 
 
 # ---- the picture ----------------------------------------------------------------------------------------------
 def picture_data(cards: Sequence[Scorecard]) -> list[list[Any]]:
     """What the picture is drawn from."""
-    return [
-        [card["label"], card["bonus"], *card["total"].values(), *_columns(card).values(), len(card["missing"])]
-        for card in cards
-    ]
+    return [[card["label"], card["bonus"], *card["total"].values(), *_columns(card).values(), len(card["missing"])]
+            for card in cards]  # fmt: skip
 
 
 def _columns(card: Scorecard) -> dict[str, float | None]:
@@ -165,11 +158,8 @@ def png(cards: Sequence[Scorecard]) -> bytes:
     _draw_axes(axes, cards)
     totals.set_ylim(len(cards) - 0.5, -0.5)
     present = {_family(card) for card in cards}
-    handles = [
-        Line2D([], [], marker="o", linestyle="", color=family.light, label=family.label)
-        for name, family in FAMILIES.items()
-        if name in present
-    ]
+    handles = [Line2D([], [], marker="o", linestyle="", color=family.light, label=family.label)
+               for name, family in FAMILIES.items() if name in present]  # fmt: skip
     figure.legend(handles=handles, loc="outside lower left", ncols=len(handles), frameon=False, fontsize=9)
     stream = io.BytesIO()
     metadata = {"Description": json.dumps(picture_data(cards)), "Software": None}

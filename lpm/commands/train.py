@@ -238,11 +238,9 @@ class _Display:
         self.progress.stop()
 
     def log(self, line: str) -> None:
-        """A line above the bar."""
         self.console.print(line)
 
     def show(self, agent: Agent, metrics: dict[str, float]) -> None:
-        """After each update."""
         now = monotonic()
         self.renders = "rgb_array" in agent.collector.envs.metadata.get("render_modes", ())
         if self.first is None:

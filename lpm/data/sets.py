@@ -158,12 +158,11 @@ def _has(kind: DataSet, folder: Path, split: Split) -> bool:
 
 
 def _complete(kind: DataSet, folder: Path, split: Split, place: str) -> ImageSet:
-    images, labels = kind.parse(
-        [read_verified(_find(folder, name) or folder / name, kind.sha256[name]) for name in kind.files[split]]
-    )
+    paths = {name: _find(folder, name) or folder / name for name in kind.files[split]}
+    contents = [read_verified(path, kind.sha256[name]) for name, path in paths.items()]
     source = f"{kind.name} complete, {place}"
     announce(kind.name, source)
-    return ImageSet(images, labels, source, complete=True)
+    return ImageSet(*kind.parse(contents), source, complete=True)
 
 
 def _unpack(archive: Path, names: Container[str]) -> None:
@@ -182,26 +181,21 @@ def _unpack(archive: Path, names: Container[str]) -> None:
 
 def _parse_mnist(contents: Sequence[bytes]) -> tuple[Bytes, Bytes]:
     """Images and labels of two idx files, whose headers have 16 and 8 bytes; their checksums were right."""
-    images, labels = (np.frombuffer(raw, np.uint8, offset=start) for raw, start in zip(contents, (16, 8), strict=True))
-    return images.reshape(-1, 28, 28), labels
+    images, labels = contents
+    return np.frombuffer(images, np.uint8, offset=16).reshape(-1, 28, 28), np.frombuffer(labels, np.uint8, offset=8)
 
 
 MNIST = DataSet(
     name="MNIST",
-    files={
-        "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
-        "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
-    },
+    files={"train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+           "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")},
     sha256={
         "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
         "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
         "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
         "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
     },
-    addresses=(
-        "https://ossci-datasets.s3.amazonaws.com/mnist/",
-        "https://storage.googleapis.com/cvdf-datasets/mnist/",
-    ),
+    addresses=("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
     downloads={
         "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
         "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
@@ -209,7 +203,7 @@ MNIST = DataSet(
         "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
     },
     parse=_parse_mnist,
-)
+)  # fmt: skip
 
 # --- CIFAR-10 ---
 

@@ -254,7 +254,6 @@ class AtariVector(BatchedEnv):
         return {**super().get_state(), "emulators": emulators, "emulator_sizes": sizes}
 
     def set_state(self, state: State) -> None:
-        """Put back what `get_state` gave."""
         rest = dict(state)
         if "emulators" not in rest or "emulator_sizes" not in rest:
             raise ValueError(f"expected a state with emulators and emulator_sizes, got {sorted(rest)}")

@@ -46,7 +46,6 @@ class EnvEntry:
         return pip_install(self.extra) if self.module and find_spec(self.module) is None else ""
 
     def make(self, **more: Any) -> gym.Env[Any, Any]:
-        """One environment."""
         return gym.make(self.id, disable_env_checker=True, **self.settings, **more)
 
 

@@ -58,7 +58,6 @@ class MiniGridObservation(gym.ObservationWrapper[Array, Any, Any]):
         self.observation_space = _space(self._kind, space["image"].shape or ())
 
     def observation(self, observation: Any) -> Array:
-        """What minigrid shows, as one array."""
         numbers = observation["image"].astype(np.int64) @ (1, OBJECTS, OBJECTS * COLOURS)
         view: Array = _present(self._kind, numbers[None], np.array([observation["direction"]]))[0]
         return view
@@ -257,7 +256,6 @@ class MiniGridVector(BatchedEnv):
         return picture
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Close minigrid's windows, if there are any."""
         for env in self.envs:
             env.close()
 

@@ -242,7 +242,6 @@ class NoisyVectorEnv(VectorWrapper):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Array, dict[str, Any]]:
-        """Begin new episodes in all rows, or only in those of `options={"reset_mask": mask}`."""
         rows = np.ones(self.num_envs, dtype=np.bool_)
         if options is not None and "reset_mask" in options:
             rows = np.array(options["reset_mask"])
@@ -318,7 +317,6 @@ class NoisyVectorEnv(VectorWrapper):
         return {**state, **{key: value.copy() for key, value in own.items()}}
 
     def set_state(self, state: State) -> None:
-        """Put back what `get_state` gave."""
         shapes: dict[str, Any] = {"seen": self.observation_space.shape, "pending": self._pending.shape}
         for name, shape in {**shapes, "noise_rng": self._noise.rng.state.shape}.items():
             if name not in state or np.shape(state[name]) != shape:

@@ -90,7 +90,6 @@ class NoiseConfig:
 
     @property
     def has_idle_actions(self) -> bool:
-        """Whether any action is idle."""
         return bool(self.actions) or self.added_actions > 0
 
     def control(self) -> NoiseConfig:

@@ -37,16 +37,11 @@ class Size(Protocol):
     """How large an experiment is, and what it runs unless told otherwise."""
 
     @property
-    def seeds(self) -> int:
-        """Runs per method and condition."""
-
+    def seeds(self) -> int: ...  # runs per method and condition
     @property
-    def methods(self) -> tuple[str, ...]:
-        """Names of methods."""
-
+    def methods(self) -> tuple[str, ...]: ...
     @property
-    def conditions(self) -> tuple[str, ...] | None:
-        """Names of conditions; None: all."""
+    def conditions(self) -> tuple[str, ...] | None: ...  # None: all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +67,6 @@ class Experiment(Description):
 
     @staticmethod
     def run(task: Any, tick: Tick, scratch: Path) -> Result:
-        """Do the run of a job."""
         raise NotImplementedError
 
     def evidence(self, results: Sequence[Result]) -> Evidence:

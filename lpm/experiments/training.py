@@ -110,7 +110,6 @@ class TrainingExperiment(Experiment):
 
     @property
     def conditions(self) -> Mapping[str, str]:
-        """Condition to label."""
         return {name: variant.label for name, variant in self.variants.items()}
 
     def describe(self, common: dict[str, Any], fields: Mapping[str, Any]) -> tuple[dict[str, Any], int, RunConfig]:
@@ -146,11 +145,9 @@ class TrainingExperiment(Experiment):
 
     @staticmethod
     def run(task: RunConfig, tick: Tick, scratch: Path) -> Result:
-        """One run."""
         return run_training(task, tick, scratch)
 
     def preflight(self, scale: str, conditions: Sequence[str], method: str) -> None:
-        """Make the environment of every condition."""
         from lpm.runs import make_envs
 
         for condition in conditions:

@@ -157,7 +157,6 @@ class Analysis:
         return {c: [b for m in self.methods for b in bands if (b.condition, b.method) == (c, m)] for c in conditions}
 
     def table(self, metric: str) -> ScoreTable:
-        """The scores of a metric."""
         cells = {key[1:]: cell for key, cell in self.cells.items() if key[0] == metric}
         conditions = self.conditions(condition for condition, _ in cells)
         methods = {m: label for m, label in self.methods.items() if any((c, m) in cells for c in conditions)}
@@ -169,6 +168,17 @@ class Analysis:
             if len(set(rivals.values())) > 1:
                 best |= {key for key, mean in rivals.items() if mean == pick(rivals.values())}
         return ScoreTable(methods, conditions, cells, frozenset(best))
+
+    @property
+    def maps(self) -> dict[tuple[str, str], Floats]:
+        """(condition, method) to visits per cell; no grid that nobody can enter, or with what is no count."""
+        found = {}
+        for heatmap in self.evidence.heatmaps:
+            visits = np.asarray(heatmap.visits, dtype=np.float64)
+            seen = visits[~np.isnan(visits)]
+            if visits.ndim == 2 and seen.size and np.isfinite(seen).all() and (seen >= 0).all():
+                found[heatmap.condition, heatmap.method] = visits
+        return found
 
     @property
     def drawn(self) -> list[str]:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from lpm.experiments.evidence import Heatmap
 from lpm.report.analysis import POINTS, Analysis, Band, Cell, spread
 from lpm.report.families import RECOMMENDED, Look
 from lpm.report.ranking import Ranking, in_focus
@@ -21,7 +20,6 @@ from lpm.report.text import short_number
 KINDS = {"reproduced": "yes", "holds": "yes", "not reproduced": "no", "contradicted": "no", "undecided": "open",
          "not run": "none", "not compared": "none", "no number": "none"}  # fmt: skip
 """Verdict to the class of its colour."""
-_MAX_CELLS = 20_000
 
 
 @dataclass
@@ -40,7 +38,6 @@ class Payload:
     _seen: dict[tuple[float | None, ...], int] = field(default_factory=dict)
 
     def open_section(self, analysis: Analysis) -> None:
-        """Name the methods of a section, and those in colour."""
         self.labels[analysis.name], self.focus[analysis.name] = analysis.methods, in_focus(analysis)
 
     def curves(self, bands: Sequence[Band], step_label: str, alt: str) -> int:
@@ -109,28 +106,9 @@ class Payload:
         return line
 
 
-def shrink(visits: Floats) -> Floats:
-    """Average blocks of cells until the grid is small enough for a page."""
-    while visits.size > _MAX_CELLS:
-        rows, columns = (-(-n // 2) * 2 for n in visits.shape)
-        padded = np.full((rows, columns), np.nan)
-        padded[: visits.shape[0], : visits.shape[1]] = visits
-        blocks = padded.reshape(rows // 2, 2, columns // 2, 2).swapaxes(1, 2).reshape(rows // 2, columns // 2, 4)
-        counted = (~np.isnan(blocks)).sum(-1)
-        visits = np.where(counted > 0, np.nansum(blocks, -1) / np.maximum(counted, 1), np.nan)
-    return visits
-
-
-def usable(heatmap: Heatmap) -> bool:
-    """A grid with at least one cell that can be visited and no negative or infinite count."""
-    visits = np.asarray(heatmap.visits, dtype=np.float64)
-    seen = visits[~np.isnan(visits)]
-    return visits.ndim == 2 and seen.size > 0 and bool(np.isfinite(seen).all() and (seen >= 0).all())
-
-
 def log_range(grids: Sequence[Floats]) -> tuple[float, float]:
     """Fewest and most visits of a visited cell: the ends of one colour scale for all grids."""
-    positive = np.concatenate([grid[grid > 0] for grid in grids])
+    positive = np.concatenate([np.zeros(0), *(grid[grid > 0] for grid in grids)])
     return (float(positive.min()), float(positive.max())) if positive.size else (1.0, 1.0)
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from lpm.report.analysis import Analysis, Cell, families
-from lpm.report.charts import usable
 from lpm.report.families import looks
 from lpm.report.figures import draw_curves, draw_heatmaps, draw_scores, encoded
 from lpm.report.text import as_printed, markdown_table, plus_minus, slug, with_interval
@@ -32,13 +31,12 @@ def export(analyses: Sequence[Analysis], folder: Path) -> list[Path]:
         write_atomic(folder / name, content)
 
     for analysis in analyses:
-        stem = analysis.name
-        write(f"{stem}-scores.csv", scores_csv(analysis).encode())
+        write(f"{analysis.name}-scores.csv", scores_csv(analysis).encode())
         if analysis.claims:
-            write(f"{stem}-claims.csv", claims_csv(analysis).encode())
+            write(f"{analysis.name}-claims.csv", claims_csv(analysis).encode())
         for metric in analysis.metrics("scores"):
-            write(f"{stem}-{slug(metric)}.tex", latex_table(analysis, metric).encode())
-            write(f"{stem}-{slug(metric)}.md", markdown_scores(analysis, metric).encode())
+            write(f"{analysis.name}-{slug(metric)}.tex", latex_table(analysis, metric).encode())
+            write(f"{analysis.name}-{slug(metric)}.md", markdown_scores(analysis, metric).encode())
     for name, draw in drawings(analyses).items():
         for kind, content in encoded(draw()).items():
             write(f"{name}.{kind}", content)
@@ -54,7 +52,7 @@ def drawings(analyses: Sequence[Analysis]) -> dict[str, Callable[[], Any]]:
             found[f"{analysis.name}-{slug(metric)}-scores"] = partial(draw_scores, analysis, metric, styles)
         for metric in analysis.metrics("curves"):
             found[f"{analysis.name}-{slug(metric)}-curves"] = partial(draw_curves, analysis, metric, styles)
-        if any(usable(heatmap) for heatmap in analysis.evidence.heatmaps):
+        if analysis.maps:
             found[f"{analysis.name}-visits"] = partial(draw_heatmaps, analysis)
     return found
 

@@ -79,9 +79,7 @@ class Look:
     @property
     def colour(self) -> str:
         """On white."""
-        base = FAMILIES[self.family].light
-        parts = (int(base[i : i + 2], 16) for i in (1, 3, 5))
-        end = 255 if self.tint > 0 else 0
+        parts, end = bytes.fromhex(FAMILIES[self.family].light[1:]), 255 if self.tint > 0 else 0
         return "#" + "".join(f"{round(part + (end - part) * abs(self.tint)):02x}" for part in parts)
 
 

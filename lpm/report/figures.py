@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lpm.report.analysis import Analysis, Band, Cell
-from lpm.report.charts import log_range, usable
+from lpm.report.charts import log_range
 from lpm.report.families import RECOMMENDED, Look
 from lpm.report.ranking import in_focus
 from lpm.report.seed_statistics import Floats
@@ -71,10 +71,9 @@ def draw_scores(analysis: Analysis, metric: str, looks: Mapping[str, Look]) -> A
 
 def draw_heatmaps(analysis: Analysis) -> Any:
     """Where the agents went: a row per condition, a column per method in focus."""
-    maps = [heatmap for heatmap in analysis.evidence.heatmaps if usable(heatmap)]
-    conditions = analysis.conditions(h.condition for h in maps)
-    columns = [method for method in in_focus(analysis) if any(h.method == method for h in maps)][:MOST_COLUMNS]
-    found = {(h.condition, h.method): np.asarray(h.visits, dtype=np.float64) for h in maps}
+    found = analysis.maps
+    conditions, shown = analysis.conditions(condition for condition, _ in found), {method for _, method in found}
+    columns = [method for method in in_focus(analysis) if method in shown][:MOST_COLUMNS]
     cells = [(c, m) for c in conditions for m in columns if (c, m) in found]
     titles = [f"{analysis.methods[method]}\n{conditions[condition]}" for condition, method in cells]
     aligned = len(cells) == len(conditions) * len(columns)

@@ -19,7 +19,7 @@ from lpm import __version__
 from lpm.experiments.evidence import Evidence, size_of
 from lpm.report import text
 from lpm.report.analysis import POINTS, Analysis, families
-from lpm.report.charts import KINDS, Payload, log_range, shrink, usable
+from lpm.report.charts import KINDS, Payload, log_range
 from lpm.report.claims import CLAIM_VERDICTS, NUMBER_VERDICTS, claims_once, numbers_once
 from lpm.report.families import FAMILIES, NO_OTHERS, colours_css, family_of, looks
 from lpm.report.ranking import rank, reasons
@@ -117,20 +117,13 @@ def _configuration(evidence: Evidence) -> dict[str, str]:
 
 def _visit_maps(analysis: Analysis) -> tuple[float, float, dict[str, list[tuple[str, str, str, Floats]]]]:
     """Fewest and most visits, and for each condition's label the maps: method, label, what it reached, cells."""
-    maps = [heatmap for heatmap in analysis.evidence.heatmaps if usable(heatmap)]
-    if not maps:
-        return 0.0, 0.0, {}
+    maps = analysis.maps
     found: dict[str, list[tuple[str, str, str, Floats]]] = {}
-    grids = [shrink(np.asarray(heatmap.visits, dtype=np.float64)) for heatmap in maps]
-    for condition, name in analysis.conditions(heatmap.condition for heatmap in maps).items():
-        for heatmap, cells in zip(maps, grids, strict=True):
-            if heatmap.condition != condition:
-                continue
-            full = np.asarray(heatmap.visits)
-            reached = f"{(full > 0).sum():,} of {(~np.isnan(full)).sum():,} cells by all seeds together"
-            own = analysis.cells.get(("cells", condition, heatmap.method))
+    for condition, name in analysis.conditions(condition for condition, _ in maps).items():
+        for method, cells in ((method, cells) for (c, method), cells in maps.items() if c == condition):
+            reached = f"{(cells > 0).sum():,} of {(~np.isnan(cells)).sum():,} cells by all seeds together"
+            own = analysis.cells.get(("cells", condition, method))
             if own is not None:
                 reached = f"{own.summary.mean:,.0f} cells per seed, {reached}"
-            label = analysis.methods.get(heatmap.method, heatmap.method)
-            found.setdefault(name, []).append((heatmap.method, label, reached, cells))
-    return *log_range(grids), found
+            found.setdefault(name, []).append((method, analysis.methods.get(method, method), reached, cells))
+    return *log_range(list(maps.values())), found

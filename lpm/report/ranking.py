@@ -89,7 +89,6 @@ class Ranking:
 
     @property
     def rule(self) -> str:
-        """How the order is made, in words."""
         return RULE if self.only is None else RULE_OF_ONE
 
     @property
@@ -215,8 +214,8 @@ def _scaled(means: Mapping[str, Floats], width: float) -> dict[str, Floats]:
 def _place(method: str, label: str, tasks: Sequence[Task], draws: Floats) -> RankedMethod:
     here = [task for task in tasks if method in task.scaled]
     # equal scores share the mean of their ranks
-    ranks = [1 + sum(s > task.scaled[method] for s in task.scaled.values())
-             + (sum(s == task.scaled[method] for s in task.scaled.values()) - 1) / 2 for task in here]  # fmt: skip
+    ranks = [0.5 + sum((s > task.scaled[method]) + 0.5 * (s == task.scaled[method]) for s in task.scaled.values())
+             for task in here]  # fmt: skip
     score = float(np.mean([task.scaled[method] for task in here]))
     wins = sum(task.scaled[method] == 1.0 for task in here)
     return RankedMethod(method, label, Estimate(score, percentiles(draws)), float(np.mean(ranks)), len(here), wins)

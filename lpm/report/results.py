@@ -33,7 +33,6 @@ class Run:
 
     @property
     def cell(self) -> tuple[str, str]:
-        """Condition and method."""
         return self.settings.get("condition", ""), self.settings["method"]
 
 

@@ -108,13 +108,12 @@ def _iqm_rows(values: Floats) -> Floats:
 def summarise(values: ArrayLike, rng: np.random.Generator) -> Summary:
     """Mean, standard deviation, IQM and the 95 % bootstrap intervals of one cell."""
     vector = numbers(values)
-    std = float(vector.std(ddof=1)) if vector.size > 1 else None
-    mean, mean_interval = float(vector.mean()), None
-    middle, middle_interval = iqm(vector), None
-    if vector.size > 1:
-        mean_interval = percentiles(resampled(vector, rng, RESAMPLES).mean(axis=-1))
-        middle_interval = percentiles(_iqm_rows(resampled(vector, rng, RESAMPLES)))
-    return Summary(vector.size, mean, std, middle, mean_interval, middle_interval)
+    mean, middle = float(vector.mean()), iqm(vector)
+    if vector.size == 1:
+        return Summary(1, mean, None, middle, None, None)
+    of_mean = percentiles(resampled(vector, rng, RESAMPLES).mean(axis=-1))
+    of_middle = percentiles(_iqm_rows(resampled(vector, rng, RESAMPLES)))
+    return Summary(vector.size, mean, float(vector.std(ddof=1)), middle, of_mean, of_middle)
 
 
 def resampled(vector: Floats, rng: np.random.Generator, resamples: int) -> Floats:

@@ -42,8 +42,7 @@ def short_number(value: float) -> str:
     >>> short_number(1347.63), short_number(67.04), short_number(0.5)
     ('1,348', '67.0', '0.500')
     """
-    size = abs(value)
-    return number(value, 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3)
+    return number(value, sum(abs(value) < size for size in (100, 10, 1)))
 
 
 def plus_minus(summary: Summary) -> str:
@@ -55,9 +54,8 @@ def plus_minus(summary: Summary) -> str:
 
 def with_interval(summary: Summary) -> str:
     """Mean ± std [95 % interval of the mean]; of one seed the mean alone."""
-    interval = summary.mean_interval
-    shown = f" [{span(interval, decimals(summary.std, summary.mean))}]" if interval is not None else ""
-    return plus_minus(summary) + shown
+    shown = span(summary.mean_interval, decimals(summary.std, summary.mean))
+    return plus_minus(summary) + (f" [{shown}]" if summary.mean_interval else "")
 
 
 def as_printed(mean: float, std: float | None) -> str:

@@ -101,7 +101,6 @@ class RunFolder:
             raise ValueError(f"{self.config_file}: expected the settings of a run: {problem}") from problem
 
     def remove_unfinished(self) -> None:
-        """Remove what a killed process left half written."""
         for folder in (self.path, self.checkpoints):
             remove_unfinished(folder)
 

@@ -96,7 +96,6 @@ class Averages:
         self._latest = {name: value for name, value in metrics.items() if not name.startswith(_AVERAGED)}
 
     def take(self) -> dict[str, float]:
-        """The line, and start again."""
         row = {**self._latest, **{name: total / self._counts[name] for name, total in self._sums.items()}}
         self.__init__()  # type: ignore[misc]
         return row

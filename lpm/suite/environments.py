@@ -96,7 +96,6 @@ class SuiteEnvironment:
 
     @cached_property
     def experiment(self) -> TrainingExperiment:
-        """Its runs."""
         arguments = {CLEAN: "none", **{name: name for name in self.noise}, **self.arguments}
         success = {"success": "episodes that reach the goal"} if self.metric == "success" else {}
         return TrainingExperiment(

@@ -182,7 +182,6 @@ class Ticks:
             self.flush()
 
     def flush(self) -> None:
-        """Report what is gathered."""
         if self._units:
             self._report(self._units, False)
         self._units, self._sent = 0, time.monotonic()

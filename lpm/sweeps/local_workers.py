@@ -110,7 +110,6 @@ class _Worker:
 
     @property
     def cause(self) -> str:
-        """Why the process ended."""
         self.process.join(STOP_SECONDS)
         code = self.process.exitcode
         named = signal.Signals(-code).name if code is not None and code < 0 else ""

@@ -77,7 +77,6 @@ class SweepState:
             self.failed(index, f"its result cannot be written: {problem}")
 
     def failed(self, index: int, reason: str) -> None:
-        """A job has no result and is not tried again."""
         self._close(index)
         self.failures.append(f"{self.jobs[index].name}: {reason}")
         self.log(f"[red]failed[/red] {escape(self.failures[-1])}")
@@ -100,7 +99,6 @@ class SweepState:
         return 0.0 if not open_work else open_work * elapsed / self.worked if self.worked else None
 
     def log(self, text: str) -> None:
-        """Print above the bar."""
         self.console.print(text, soft_wrap=True, markup=True)
 
     def _close(self, index: int) -> None:

@@ -99,11 +99,9 @@ class _ProgressActor:
         self.messages: list[tuple[int, str, int, bool]] = []
 
     def put(self, index: int, token: str, units: int, resumed: bool) -> None:
-        """Leave a message."""
         self.messages.append((index, token, units, resumed))
 
     def take(self) -> list[tuple[int, str, int, bool]]:
-        """All messages since the last call."""
         messages, self.messages = self.messages, []
         return messages
 

@@ -14,7 +14,7 @@ from synthetic_evidence import hostile, mountain_car
 
 from lpm.experiments.evidence import Curve, Heatmap
 from lpm.report.analysis import analyse
-from lpm.report.charts import Payload, shrink, usable
+from lpm.report.charts import Payload
 from lpm.report.families import DASHES, FAMILIES, RECOMMENDED, TINTS, family_of, looks
 from lpm.report.html import page, write_page
 
@@ -218,17 +218,10 @@ def test_heat_maps_are_encoded_on_a_log_scale():
     assert (stored["rows"], stored["columns"]) == (2, 2)
 
 
-def test_large_grids_are_averaged():
-    grid = np.ones((301, 400))
-    grid[0, :] = np.nan
-    small = shrink(grid)
-    assert small.size <= 20_000
-    assert np.nanmax(small) == np.nanmin(small) == 1.0
-
-
 def test_unusable_grids_are_left_out():
     for bad in (np.full((2, 2), np.nan), np.array([[-1.0]]), np.array([[np.inf]]), np.zeros(3), np.zeros((0, 2))):
-        assert not usable(Heatmap("x", "m", bad))
+        heatmaps = (Heatmap("deterministic", "lpm", bad),)
+        assert analyse(dataclasses.replace(mountain_car(), heatmaps=heatmaps)).maps == {}
     text = page(
         [analyse(dataclasses.replace(mountain_car(), heatmaps=(Heatmap("deterministic", "lpm", np.zeros((0, 2))),)))]
     )
