@@ -9,7 +9,7 @@ SHORT = dataclasses.replace(ONE_DIM, cycles=5)
 
 
 def test_every_network_bonus_is_measured_with_an_interval() -> None:
-    rows = measure(SHORT, network_bonuses(SHORT), seeds=2, resamples=10)
+    rows = measure(SHORT, network_bonuses(SHORT), seeds=2)
     assert {row.bonus for row in rows} == {f"{name} (library)" for name in NAMES}
     assert all(row.low <= row.mean <= row.high for row in rows if np.isfinite(row.mean))
 
