@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal
 
 import torch
@@ -128,7 +127,7 @@ class LPMAnchored(AlgorithmOne):
     Config = LPMAnchoredConfig
     config: LPMAnchoredConfig
     reference = "docs/beyond.md; Algorithm 1 of Hou, An & Du 2026 with another g"
-    variants = MappingProxyType({"mnist": MNIST_F, "miniworld": MINIWORLD_F})
+    variants = {"mnist": MNIST_F, "miniworld": MINIWORLD_F}
     auto_normalise = "robust"
 
     error_model: AnchoredErrorModel

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Literal
 
 import torch
@@ -102,7 +101,7 @@ class LPMRelease(LPM):
     Config = LPMReleaseConfig
     config: LPMReleaseConfig
     reference = "Hou, An & Du 2026, the code published with Beyond Noisy-TVs"
-    variants = MappingProxyType({
+    variants = {
         **LPM.variants,
         "release-mnist": {**RELEASE, **MNIST, "reward_scale": 0.2, "error_outputs": 784, "error_every": 5},
         "release-miniworld": {
@@ -117,7 +116,7 @@ class LPMRelease(LPM):
             "form": "rnd", "weight": 0.1, "gate_fitted": False, "gate_full": False, "replay": "latest", **LONG_RUNS,
             "error_hidden": (512, 512), "queue_size": 10_000, "batch_size": 2048, "error_batch_size": 128,
         },
-    })  # fmt: skip
+    }  # fmt: skip
 
     def _build_dynamics(self) -> DynamicsModel | RandomTargetModel:
         if self.config.form == "rnd":

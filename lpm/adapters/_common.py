@@ -26,6 +26,7 @@ from lpm.storage.state_tree import check_like, require
 from lpm.utils.versions import pip_install
 
 Values = ArrayLike | Tensor
+Flags = NDArray[np.bool_]
 
 
 def missing(package: str, extra: str) -> ImportError:
@@ -192,9 +193,7 @@ class Returns:
     def __init__(self, num_envs: int) -> None:
         self._sums = EpisodeSums(2, num_envs)
 
-    def add(
-        self, task: NDArray[Any], shaped: NDArray[Any], done: NDArray[np.bool_], left: NDArray[np.bool_] | None = None
-    ) -> None:
+    def add(self, task: NDArray[Any], shaped: NDArray[Any], done: Flags, left: Flags | None = None) -> None:
         """A (T, N) block of both rewards; an episode that was `left` counts for nothing."""
         self._sums.add(np.stack((task, shaped)), done, left)
 
@@ -242,14 +241,7 @@ class Steps:
         return len(self._rows)
 
     def append(
-        self,
-        obs: ArrayLike,
-        action: ArrayLike,
-        next_obs: ArrayLike,
-        reward: ArrayLike,
-        terminated: ArrayLike,
-        truncated: ArrayLike,
-        valid: ArrayLike | None = None,
+        self, obs: Any, action: Any, next_obs: Any, reward: Any, terminated: Any, truncated: Any, valid: Any = None
     ) -> None:
         """One step of all environments; arrays are copied. Rows that are not `valid` were only reset."""
         every = np.ones(np.shape(terminated)) if valid is None else valid

@@ -65,15 +65,11 @@ class Intrinsic(VectorWrapper):  # type: ignore[type-arg, unused-ignore]  # gene
         task, 0.3 if left out. `rollout_steps`: steps of each environment between two updates. `mixer`: all settings of
         the mixing in place of the weight. `obs_key`: the entry of Dict observations that the bonus sees.
         """
+        advice = "a single environment becomes one with gymnasium.vector.SyncVectorEnv([lambda: env])"
+        if any(kind.__module__.startswith("stable_baselines3.") for kind in type(env).__mro__):
+            advice = "for Stable-Baselines3 there is lpm.adapters.sb3.IntrinsicCallback"
         if not isinstance(env, VectorEnv):
-            raise ValueError(
-                f"env: expected a gymnasium.vector.VectorEnv, got {type(env).__name__}; "
-                + (
-                    "for Stable-Baselines3 there is lpm.adapters.sb3.IntrinsicCallback"
-                    if any(kind.__module__.startswith("stable_baselines3.") for kind in type(env).__mro__)
-                    else "a single environment becomes one with gymnasium.vector.SyncVectorEnv([lambda: env])"
-                )
-            )
+            raise ValueError(f"env: expected a gymnasium.vector.VectorEnv, got {type(env).__name__}; {advice}")
         super().__init__(env)
         self._mode = autoreset_mode(env)
         spaces = choose_spaces(env.single_observation_space, env.single_action_space, obs_key)
@@ -181,7 +177,7 @@ class Intrinsic(VectorWrapper):  # type: ignore[type-arg, unused-ignore]  # gene
     # ---- state --------------------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any]:
         """Bonus, mixer, returns and the steps that wait; the environments are not part of it."""
-        return {**parts(self), "waiting": self._steps.state_dict(), "steps": self.steps}
+        return {**parts(self), "waiting": self._steps.state_dict(), "steps": self.steps, **self._more_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` saved; a new wrapper needs `reset` before its first step.
@@ -232,23 +228,13 @@ class IntrinsicVectorReward(Intrinsic):
         if self._since_update == self.bonus.rollout_steps:
             self._update()
             self._since_update = 0
-        everywhere = np.ones(self.num_envs, dtype=np.bool_)
-        info = {
-            **info,
-            "extrinsic_reward": reward.copy(),
-            "_extrinsic_reward": everywhere,
-            "intrinsic_reward": self.raw[0],
-            "_intrinsic_reward": everywhere,
-        }
+        for name, came in (("extrinsic_reward", reward.copy()), ("intrinsic_reward", self.raw[0])):
+            info = {**info, name: came, f"_{name}": np.ones(self.num_envs, dtype=np.bool_)}
         return obs, mixed, terminated, truncated, info
 
     def add_bonus(self, rewards: Rewards) -> Rewards:
         """Refused: the rewards of `step` have the bonus in them."""
         raise ValueError("IntrinsicVectorReward.step returns rewards with the bonus in them; use lpm.Intrinsic instead")
-
-    def state_dict(self) -> dict[str, Any]:
-        """As that of `Intrinsic`, and the steps since the last update."""
-        return {**super().state_dict(), **self._more_state()}
 
     def _more_state(self) -> dict[str, int]:
         return {"since_update": self._since_update}

@@ -157,17 +157,10 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
         """The episode each row of this learner's block is in."""
 
     def __call__(
-        self,
-        *,
-        batch: dict[str, Any],
-        episodes: list[Any],
-        shared_data: dict[str, Any] | None = None,
-        metrics: Any = None,
-        **_: Any,
+        self, *, batch: dict[str, Any], episodes: list[Any], shared_data: Any = None, metrics: Any = None, **_: Any
     ) -> Any:
         """Score the chunks, write their rewards, let the bonus learn."""
         self._check_placement(batch, shared_data)
-        assert shared_data is not None
         notes: list[Chunk] = shared_data[KEY]
         kept = [(episode, note) for episode, note in zip(episodes, notes, strict=True) if note.length]
         if not kept:
@@ -196,7 +189,9 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
             return fill_block(parts, places, shape)
 
         terminated, truncated, valid = flags(chunks, places, shape)
-        needs_policy = "policy" in self.bonus.needs
+        policy = None
+        if "policy" in self.bonus.needs:
+            policy = block(lambda e, steps: e.get_extra_model_outputs(Columns.ACTION_DIST_INPUTS, steps))
         transitions = make_block(
             self.bonus,
             block(lambda e, steps: e.get_observations(steps)),
@@ -206,9 +201,7 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
             truncated=truncated,
             valid=valid,
             reward=block(lambda e, steps: e.get_rewards(steps)),
-            policy=block(lambda e, steps: e.get_extra_model_outputs(Columns.ACTION_DIST_INPUTS, steps))
-            if needs_policy
-            else None,
+            policy=policy,
         )
         total = self._mix(transitions, metrics)
         return [total[p.start : p.start + c.length, p.row] for p, c in zip(places, chunks, strict=True)]
@@ -268,12 +261,8 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
         return {"bytes": to_bytes(self._state(), KEY)}
 
     def _state(self) -> dict[str, Any]:
-        return {
-            "bonus": self.bonus.state_dict(),
-            "mixer": self.mixer.state_dict(),
-            "steps": self.steps,
-            "running": self.running,
-        }
+        states = {"bonus": self.bonus.state_dict(), "mixer": self.mixer.state_dict()}
+        return {**states, "steps": self.steps, "running": self.running}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restore what `get_state` saved."""
@@ -317,12 +306,9 @@ class IntrinsicPPOLearner(PPOTorchLearner):  # type: ignore[misc]
                 f"add_intrinsic: expected one learner, got {group.size}: {settings.bonus!r} keeps a memory of each "
                 "episode, and RLlib deals the pieces of an episode to any learner; collect faster with num_env_runners"
             )
+        executed = _executed(module.action_space, self.config)
         self.intrinsic = IntrinsicConnector(
-            bonus,
-            settings.weight,
-            mixer=settings.mixer,
-            executed=_executed(module.action_space, self.config),
-            group=group,
+            bonus, settings.weight, mixer=settings.mixer, executed=executed, group=group
         )
         pipeline = self._learner_connector
         pipeline.prepend(NoteEpisodes())

@@ -56,6 +56,7 @@ except ImportError as error:
 __all__ = ["IntrinsicLoss", "IntrinsicTransform", "spaces_of"]
 
 log = logging.getLogger("lpm")
+Shaped = Callable[[Tensor], Tensor]
 _ADVANTAGES = ("advantage", "value_target")
 
 
@@ -88,15 +89,13 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
         for (name, meaning), keys in zip(meanings.items(), (in_keys, out_keys), strict=True):
             if isinstance(keys, str) or len(keys) != 2:
                 raise ValueError(f"{name}: expected two keys ({meaning}), got {keys!r}")
-        given: Any = bonus
-        if not isinstance(given, IntrinsicReward):
+        if not isinstance(bonus, IntrinsicReward):
             raise ValueError(
-                f"bonus: expected an lpm.IntrinsicReward, got {given!r}; by name: IntrinsicTransform.of(env)"
+                f"bonus: expected an lpm.IntrinsicReward, got {bonus!r}; by name: IntrinsicTransform.of(env)"
             )
         made = make_mixer(bonus.num_envs, weight, mixer)
         super().__init__(in_keys=list(in_keys), out_keys=list(out_keys))
-        self.bonus = bonus
-        self.mixer = made
+        self.bonus, self.mixer = bonus, made
         self.monitor = BonusMonitor()
         self.reward_key = reward_key
         self.steps = 0
@@ -172,13 +171,7 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
         return reward_spec
 
     # ---- scoring ------------------------------------------------------------------------------------------
-    def _mix(
-        self,
-        block: TensorDictBase,
-        after: TensorDictBase,
-        target: TensorDictBase,
-        shaped: Callable[[Tensor], Tensor],
-    ) -> None:
+    def _mix(self, block: TensorDictBase, after: TensorDictBase, target: TensorDictBase, shaped: Shaped) -> None:
         """Score a (T, N) block and write the rewards into `target`, brought into its shape."""
         length, envs = block.batch_size
         if envs != self.bonus.num_envs:
@@ -371,13 +364,10 @@ def _space(name: str, spec: Any, lead: int) -> gymnasium.Space[Any]:
         return Discrete(int(spec.space.n))
     if isinstance(spec, (Bounded, Unbounded)):
         dtype = np.dtype(str(spec.dtype).removeprefix("torch."))
+        low, high = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         if isinstance(spec, Bounded):
             low, high = (bound[(0,) * lead].cpu().numpy().astype(dtype) for bound in (spec.space.low, spec.space.high))
-            return Box(low, high, shape, dtype.type)
-        if dtype.kind == "f":
-            return Box(-np.inf, np.inf, shape, dtype.type)
-        info = np.iinfo(dtype)
-        return Box(info.min, info.max, shape, dtype.type)
+        return Box(low, high, shape, dtype.type)
     raise ValueError(
         f"{name}: expected a Bounded or Unbounded tensor, or for actions also OneHot, Categorical, their Multi forms "
         f"or Binary, got {type(spec).__name__}; choose another key"

@@ -299,14 +299,11 @@ class Collector:
 
 
 def _can_save(envs: Any) -> bool:
-    if not (hasattr(envs, "get_state") and hasattr(envs, "set_state")):
-        return False
     try:
         envs.get_state()
-    except (NotImplementedError, AttributeError):
-        # a wrapper, or a backend, whose inner environment cannot
+    except (NotImplementedError, AttributeError):  # they cannot, or are a wrapper or backend of some that cannot
         return False
-    return True
+    return hasattr(envs, "set_state")
 
 
 def _cells(info: dict[str, Any]) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from lpm.agents.policy import NetworkConfig
 from lpm.core.settings import Count, NonNegative, Positive, Settings, Unit, expect
@@ -54,12 +54,8 @@ class AgentConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect_schedule(self, "learning_rate_schedule", "learning_rate", "final_learning_rate")
-        expect_schedule(self, "entropy_schedule", "entropy", "final_entropy")
-
-
-def expect_schedule(config: Any, name: str, start: str, end: str) -> None:
-    """Refuse a schedule that cannot lead from the field `start` to the field `end`."""
-    if getattr(config, name) == "exponential":  # it multiplies: from 0 it never leaves, to 0 it is there at once
-        for value in (start, end):
-            expect(config, value, getattr(config, value) > 0, f"a number above 0 with {name}='exponential'")
+        for start in ("learning_rate", "entropy"):
+            if getattr(self, f"{start}_schedule") == "exponential":  # it multiplies: from 0 it never leaves
+                for name in (start, f"final_{start}"):
+                    wanted = f"a number above 0 with {start}_schedule='exponential'"
+                    expect(self, name, getattr(self, name) > 0, wanted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal
 
 import torch
@@ -74,12 +73,10 @@ class AMA(Learner):
     Config = AMAConfig
     config: AMAConfig
     reference = "Mavor-Parker et al. 2022, How to Stay Curious while Avoiding Noisy TVs using Aleatoric Uncertainty"
-    variants = MappingProxyType(
-        {
-            "mnist": {**MNIST, "hidden": (784, 784), "head_hidden": (784,), "lr": 1e-4, "bounds": None},
-            "minigrid": {"lam": 0.1, "clip": "elem"},
-        }
-    )
+    variants = {
+        "mnist": {**MNIST, "hidden": (784, 784), "head_hidden": (784,), "lr": 1e-4, "bounds": None},
+        "minigrid": {"lam": 0.1, "clip": "elem"},
+    }
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config

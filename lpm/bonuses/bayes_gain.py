@@ -87,25 +87,19 @@ class BayesGain(Learner):
         return realised_gain(q.unsqueeze(1), self.model.squares(x, y)).mean(1)
 
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
-        if not self._freeze_statistics():
-            return {}
-        before = self.model.log_determinant()
-        self.experience.at_fresh(self._condition)
-        self.model.refresh()
-        return {"information": 0.5 * (self.model.log_determinant() - before)}
-
-    def _freeze_statistics(self) -> bool:
-        """Take the scale of states from the first rollouts and keep it: the posterior is in its units.
-
-        A scale that turns out too narrow is measured again, and what was learnt in its units is forgotten.
-        """
+        # A scale of states that turns out too narrow is measured again, and what was learnt in its units is forgotten.
         self.watch.observe(self.experience.at_fresh(lambda rows: self._state(rows.x_next)))
         if self.moments.ready:
             if self.watch.review():
                 self.model.forget(0.0)
-        elif self.moments.total >= self.config.warmup:
+        elif self.moments.total < self.config.warmup:
+            return {}
+        else:
             self.watch.freeze()
-        return self.moments.ready
+        before = self.model.log_determinant()
+        self.experience.at_fresh(self._condition)
+        self.model.refresh()
+        return {"information": 0.5 * (self.model.log_determinant() - before)}
 
     def _condition(self, rows: Prepared) -> Tensor:
         x, y = self._design(rows)

@@ -172,7 +172,12 @@ class BYOLHindsight(Learner):
             return error - shared
 
         self.fit("model", loss, generator, after_step=lambda: follow_(self.target, self.encoder, self.config.decay))
-        self._fill_bank()
+        slots = self.experience.fresh
+        slots = slots[fixed_sample(len(slots), self.config.contrasts).to(slots.device)]
+        z = self.experience.at(slots, lambda rows: self.write(self.known(rows), self.outcome(rows)))
+        self.bank.zero_()
+        self.bank[: len(z)] = z
+        self.banked.fill_(len(z))
         error, shared = torch.stack(parts).mean(0)
         return {"reconstruction": error, "invariance": shared}
 
@@ -182,12 +187,3 @@ class BYOLHindsight(Learner):
         ahead = row[: 1 + self.config.contrasts]
         scores = self.scores(known, z, (row.unsqueeze(1) + ahead) % len(z))
         return invariance(scores[:, 0], scores[:, 1:])
-
-    def _fill_bank(self) -> None:
-        """Hindsight vectors of some of the rows that were learnt from."""
-        slots = self.experience.fresh
-        slots = slots[fixed_sample(len(slots), self.config.contrasts).to(slots.device)]
-        z = self.experience.at(slots, lambda rows: self.write(self.known(rows), self.outcome(rows)))
-        self.bank.zero_()
-        self.bank[: len(z)] = z
-        self.banked.fill_(len(z))

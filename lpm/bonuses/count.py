@@ -14,7 +14,7 @@ from lpm.core import settings
 from lpm.core.registry import register
 from lpm.core.settings import Bound
 from lpm.core.transitions import Transitions
-from lpm.nn.hashing import CountSketch, KeyConfig, episode_counts
+from lpm.nn.hashing import CountSketch, KeyConfig, ObservationKeys, episode_counts
 from lpm.nn.memory import EpisodicMemory
 
 
@@ -41,7 +41,7 @@ class Count(MemoryBonus):
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
-        self.keys = config.build(spaces)
+        self.keys = ObservationKeys(spaces, config)
         self.sketch = CountSketch(config.table_bits, config.table_depth)
 
     def _walk(self, batch: Transitions, keep: bool) -> Tensor:
@@ -76,7 +76,7 @@ class EpisodicCount(MemoryBonus):
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
-        self.keys = config.build(spaces)
+        self.keys = ObservationKeys(spaces, config)
         self.memory = EpisodicMemory(self.num_envs, config.memory_size, dtype=torch.int64)
 
     def _walk(self, batch: Transitions, keep: bool) -> Tensor:

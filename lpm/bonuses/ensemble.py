@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Annotated
 
 import torch
@@ -79,7 +78,7 @@ class Ensemble(Learner):
     Config = EnsembleConfig
     config: EnsembleConfig
     reference = "Pathak, Gandhi & Gupta 2019, Self-Supervised Exploration via Disagreement"
-    variants = MappingProxyType({"disagreement-2019": {"features": 512, "blocks": 4, "warmup": 10_000}})
+    variants = {"disagreement-2019": {"features": 512, "blocks": 4, "warmup": 10_000}}
 
     def _build(self) -> None:
         spaces, c = self.spaces, self.config

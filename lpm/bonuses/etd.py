@@ -232,7 +232,11 @@ class ETD(MemoryBonus, Learner):
 
         batches = replace(self.experience.passes(c.batch_size, c.epochs, generator), slots=slots)
         value = self.experience.fit(loss, self.optimizer("model"), batches)
-        self._embed_memory()
+        if self.kept is not None and bool(self.kept.count.any()):  # the memory, as the updated model embeds it
+            env, slot = self.kept.live.nonzero(as_tuple=True)
+            observations = self.kept.rows
+            with torch.no_grad():
+                self.memory.rows[env, slot] = in_chunks(lambda e, s: self._embed(observations[e, s]), env, slot)
         return {"contrastive_loss": value, "contrastive_accuracy": torch.stack(hits).mean()}
 
     def _episodes(self) -> tuple[Tensor, Tensor]:
@@ -247,12 +251,3 @@ class ETD(MemoryBonus, Learner):
         ends = buffer["done"][slots].clone()
         ends[:-1] |= env[1:] != env[:-1]
         return slots, last_of_segment(ends)
-
-    @torch.no_grad()
-    def _embed_memory(self) -> None:
-        """Embed the remembered observations with the updated model."""
-        if self.kept is None or not bool(self.kept.count.any()):
-            return
-        env, slot = self.kept.live.nonzero(as_tuple=True)
-        observations = self.kept.rows
-        self.memory.rows[env, slot] = in_chunks(lambda e, s: self._embed(observations[e, s]), env, slot)

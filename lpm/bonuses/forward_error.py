@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from torch import Tensor
 
@@ -27,7 +26,7 @@ class ForwardError(DynamicsLearner):
     Config = ForwardErrorConfig
     config: ForwardErrorConfig
     reference = 'Schmidhuber 1991; Stadie et al. 2015; "MSE" in Hou, An & Du 2026'
-    variants = MappingProxyType({"mnist": MNIST})
+    variants = {"mnist": MNIST}
 
     def _score(self, batch: Transitions) -> Tensor:
         return self.experience.each(self._errors, batch)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -47,7 +46,7 @@ class GammaProgress(DynamicsLearner):
     Config = GammaProgressConfig
     config: GammaProgressConfig
     reference = "Kim et al. 2020, Active World Model Learning with Progress Curiosity (arXiv 2007.07853)"
-    variants = MappingProxyType({"mnist": MNIST})
+    variants = {"mnist": MNIST}
 
     def _build(self) -> None:
         super()._build()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -56,32 +55,26 @@ class ICM(Learner):
         "Pathak et al. 2017, Curiosity-driven Exploration by Self-supervised Prediction (ICM); "
         "Burda et al. 2018, Large-Scale Study of Curiosity-Driven Learning (IDF)"
     )
-    variants = MappingProxyType(
-        {
-            "icm-2017": {"features": 288, "activation": "elu", "normalise": "none"},
-            "idf-2018": {
-                "detach_features": True,
-                "features": 512,
-                "hidden": (512,),
-                "blocks": 4,
-                "inverse_hidden": (512,),
-                "normalise": "scalar",
-                "warmup": 10_000,
-                "lr": 1e-4,
-            },
-        }
-    )
+    variants = {
+        "icm-2017": {"features": 288, "activation": "elu", "normalise": "none"},
+        "idf-2018": {
+            "detach_features": True,
+            "features": 512,
+            "hidden": (512,),
+            "blocks": 4,
+            "inverse_hidden": (512,),
+            "normalise": "scalar",
+            "warmup": 10_000,
+            "lr": 1e-4,
+        },
+    }
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
         self.experience = config.experience(spaces, self.rollout)
         features = feature_width(spaces, config.features)
         self.encoder = Encoder(
-            spaces.input_shape,
-            features,
-            hidden=config.encoder_hidden,
-            act=config.activation,
-            final_activation=False,
+            spaces.input_shape, features, hidden=config.encoder_hidden, act=config.activation, final_activation=False
         )
         self.inverse = InverseModel(spaces, features, config.inverse_hidden)
         self.forward_model = StackedForward(features, spaces.action_width, hidden=config.hidden, blocks=config.blocks)

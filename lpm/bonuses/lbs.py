@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
@@ -97,14 +96,12 @@ class LBS(Learner):
     Config = LBSConfig
     config: LBSConfig
     reference = "Mazzaglia et al. 2022, Curiosity-Driven Exploration via Latent Bayesian Surprise (arXiv 2104.07495)"
-    variants = MappingProxyType(
-        {
-            "continuous": {"beta": 0.1},
-            "stochastic": {"beta": 2.0},
-            "arcade": {"beta": 0.01, "normalise": "scalar", "warmup": 10_000, "lr": 1e-4, "epochs": 3,
-                       "batch_size": 2048},
-        }
-    )  # fmt: skip
+    variants = {
+        "continuous": {"beta": 0.1},
+        "stochastic": {"beta": 2.0},
+        "arcade": {"beta": 0.01, "normalise": "scalar", "warmup": 10_000, "lr": 1e-4, "epochs": 3,
+                   "batch_size": 2048},
+    }  # fmt: skip
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
@@ -146,8 +143,11 @@ class LBS(Learner):
         return self.experience.each(lambda rows: kl(*self.beliefs(rows)), batch)
 
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:
-        if not self._freeze_features():
-            return {}
+        if self.moments is not None and not self.moments.ready:  # the scale of random features is the first rollouts'
+            self.moments.observe(self.experience.at_fresh(lambda rows: self.random(rows.x_next)))
+            if self.moments.total < self.config.warmup:
+                return {}
+            self.moments.commit()
         # nothing that is decoded changes: computed once, not once per epoch
         target, surprises = self.experience.at_fresh(self.target), []
 
@@ -159,12 +159,3 @@ class LBS(Learner):
             return evidence_loss(surprise, self.decoder(q.mean + q.std * noise), target[rows.index], self.config.beta)
 
         return {"evidence_loss": self.fit("model", loss, generator), "surprise": torch.stack(surprises).mean()}
-
-    def _freeze_features(self) -> bool:
-        """Take the scale of random features from the first rollouts and keep it."""
-        if self.moments is None or self.moments.ready:
-            return True
-        self.moments.observe(self.experience.at_fresh(lambda rows: self.random(rows.x_next)))
-        if self.moments.total >= self.config.warmup:
-            self.moments.commit()
-        return self.moments.ready

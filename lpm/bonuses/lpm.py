@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from lpm.bonuses._learner import MemoryBonus
 from lpm.bonuses._progress import LearningProgress, ProgressConfig, log_error
 from lpm.core.registry import register
 from lpm.core.settings import Count, NonNegative, expect
@@ -118,14 +118,19 @@ class ErrorQueue(nn.Module):
 
     def __init__(self, buffer: TransitionBuffer, size: int, kind: Literal["fifo", "reservoir"] = "fifo") -> None:
         super().__init__()
-        self._buffer = [buffer]  # not a submodule: B is saved with its owner
+        self._buffer = [buffer]
         self.size, self.kind = size, kind
         self.register_buffer("start", torch.zeros((), dtype=torch.int64))
 
     @property
+    def buffer(self) -> TransitionBuffer:
+        """B: not a submodule, because it is saved with its owner."""
+        return self._buffer[0]
+
+    @property
     def slots(self) -> Tensor:
         """Rows of B that are in D, oldest first."""
-        (buffer,) = self._buffer
+        buffer = self.buffer
         queued = buffer.total - int(self.start)
         if self.kind == "fifo":
             return buffer.last(min(self.size, queued))
@@ -135,32 +140,31 @@ class ErrorQueue(nn.Module):
         return cycle[buffer["priority"][cycle].topk(self.size).indices.sort().values]
 
     def __len__(self) -> int:
-        (buffer,) = self._buffer
+        buffer = self.buffer
         waiting = buffer.total - int(self.start) if self.kind == "fifo" else len(self.slots)
         return min(self.size, waiting, len(buffer))
 
     @property
     def errors(self) -> Tensor:
         """ε as it was at collection, oldest first."""
-        return self._buffer[0]["error"][self.slots]
+        return self.buffer["error"][self.slots]
 
     @property
     def versions(self) -> list[int]:
         """The model versions τ whose errors D holds."""
-        return sorted(set(self._buffer[0]["version"][self.slots].tolist()))
+        return sorted(set(self.buffer["version"][self.slots].tolist()))
 
     def full_after(self, valid: Tensor) -> Tensor:
         """Where |D| = d once each of the valid transitions (T, N) of a block is pushed, in order (line 6)."""
-        (buffer,) = self._buffer
         rank = valid.flatten().cumsum(0).view_as(valid)
-        return valid & (buffer.total - int(self.start) + rank >= self.size)
+        return valid & (self.buffer.total - int(self.start) + rank >= self.size)
 
     def clear(self) -> None:
         """Errors so far are in another scale: they leave."""
-        self.start.fill_(self._buffer[0].total)
+        self.start.fill_(self.buffer.total)
 
 
-class AlgorithmOne(LearningProgress):
+class AlgorithmOne(MemoryBonus, LearningProgress):
     """Algorithm 1 of the paper, whatever g is: a method says what g predicts and how it is fitted."""
 
     config: QueueConfig
@@ -202,16 +206,11 @@ class AlgorithmOne(LearningProgress):
         return reward(g, mse, self.floor)
 
     # ---- collection: the error now, push, gate, reward ----------------------------------------------------
-    def _score(self, batch: Transitions) -> Tensor:
-        return self._reward(batch, self.mse(batch))
-
-    def _observe(self, batch: Transitions) -> None:
-        self._push(batch, self.mse(batch))
-
-    def _step(self, batch: Transitions) -> Tensor:
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
         mse = self.mse(batch)
         result = self._reward(batch, mse)
-        self._push(batch, mse)
+        if keep:
+            self._push(batch, mse)
         return result
 
     def _reward(self, batch: Transitions, mse: Tensor) -> Tensor:
@@ -271,14 +270,12 @@ class LPM(AlgorithmOne):
     Config = LPMConfig
     config: LPMConfig
     reference = "Hou, An & Du 2026, Beyond Noisy-TVs: Noise-Robust Exploration Via Learning Progress Monitoring"
-    variants = MappingProxyType(
-        {
-            "paper": {**LITERAL, "queue_size": 100, "error_hidden": (256, 128)},
-            "paper-mnist": {**LITERAL, **MNIST},
-            "paper-miniworld": {**LITERAL, **MINIWORLD},
-            "paper-atari": {**LITERAL, **ATARI, "queue_size": 128},
-        }
-    )
+    variants = {
+        "paper": {**LITERAL, "queue_size": 100, "error_hidden": (256, 128)},
+        "paper-mnist": {**LITERAL, **MNIST},
+        "paper-miniworld": {**LITERAL, **MINIWORLD},
+        "paper-atari": {**LITERAL, **ATARI, "queue_size": 128},
+    }
 
     error_model: ErrorModel | RandomTargetErrorModel
 
@@ -313,9 +310,7 @@ class LPM(AlgorithmOne):
         if isinstance(self.error_model, ErrorModel) and self.error_model.affine:
             predicted = self.experience.at(slots, lambda rows: self._predict_error(rows).mean(1))
             self.error_model.calibrate(errors, predicted)
-        length = len(self.queue)
-        parts = minibatches(length, c.error_batch_size, c.error_steps, generator)
-        batches = Minibatches(slots, parts)
+        batches = Minibatches(slots, minibatches(len(slots), c.error_batch_size, c.error_steps, generator))
         loss = regression(self.error_model, lambda rows: (*self._error_inputs(rows), errors[rows.index]))
         self.fits += 1
         return {"error_model_loss": self.experience.fit(loss, self.optimizer("error_model"), batches)}

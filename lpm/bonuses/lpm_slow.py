@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal
 
 import torch
@@ -59,7 +58,7 @@ class LPMSlow(LearningProgress):
     reference = (
         "docs/beyond.md; after Kim et al. 2020, Active World Model Learning with Progress Curiosity (γ-Progress)"
     )
-    variants = MappingProxyType({"mnist": MNIST_F, "miniworld": MINIWORLD_F})
+    variants = {"mnist": MNIST_F, "miniworld": MINIWORLD_F}
     auto_normalise = "robust"
 
     dynamics: DynamicsModel

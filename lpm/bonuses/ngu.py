@@ -105,7 +105,9 @@ class NGU(MemoryBonus, Learner):
             errors = self.experience.each(self.lifelong.distances, batch)
             line = self.memory.timeline(batch, *self.memory.embedded(batch, self.experience.seen_by(self.model)))
             episodic, distances = self._episodic(batch, line)
-            reward = episodic * self._factor(errors)
+            reward = episodic
+            if self.errors.ready:
+                reward = episodic * lifelong_factor(errors, self.errors.mean, self.errors.std, self.config.max_lifelong)
             if keep:
                 self.memory.keep(batch, line)
                 self.distances.copy_(distances[-1])
@@ -126,12 +128,6 @@ class NGU(MemoryBonus, Learner):
         distances = self.distances + found.cumsum(0)
         mean = (distances[:, 0] / distances[:, 1].clamp_min(1)).to(squares.dtype)
         return episodic_novelty(squares, mean.view(-1, 1, 1), self.config), distances
-
-    def _factor(self, errors: Tensor) -> Tensor:
-        """The lifelong factor; 1 until there are statistics of the errors."""
-        if not self.errors.ready:
-            return torch.ones_like(errors)
-        return lifelong_factor(errors, self.errors.mean, self.errors.std, self.config.max_lifelong)
 
     # ---- learning -----------------------------------------------------------------------------------------
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:

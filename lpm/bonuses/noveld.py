@@ -12,7 +12,7 @@ from lpm.core.registry import register
 from lpm.core.settings import Count, NonNegative, Positive, Size
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
-from lpm.nn.hashing import KeyConfig, episode_counts
+from lpm.nn.hashing import KeyConfig, ObservationKeys, episode_counts
 from lpm.nn.memory import EpisodicMemory
 from lpm.nn.random_target import RandomTargetModel
 
@@ -56,7 +56,7 @@ class NovelD(MemoryBonus, Learner):
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
         self.experience = Experience(spaces, self.rollout, "standard", clip=config.clip, frozen=False, next_only=True)
-        self.keys = config.build(spaces)
+        self.keys = ObservationKeys(spaces, config)
         self.model = RandomTargetModel(spaces, features=config.features, hidden=config.hidden, extra=config.extra)
         self.add_optimizer("predictor", self.model.predictor.parameters(), config.lr)
         self.memory = EpisodicMemory(self.num_envs, config.memory_size, dtype=torch.int64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
@@ -40,7 +39,7 @@ class Pointwise(DynamicsLearner):
     Config = PointwiseConfig
     config: PointwiseConfig
     reference = "Schmidhuber 1991; Oudeyer et al. 2007; the alternative of Theorem 2 in Hou, An & Du 2026"
-    variants = MappingProxyType({"mnist": {**MNIST, "error_floor": 1e-6}})
+    variants = {"mnist": {**MNIST, "error_floor": 1e-6}}
 
     versions: Tensor  # τ: updates of f so far
 

@@ -13,7 +13,7 @@ from lpm.core.settings import Count, NonNegative
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import InverseFeatures
 from lpm.nn.experience import Prepared
-from lpm.nn.hashing import KeyConfig, episode_counts
+from lpm.nn.hashing import KeyConfig, ObservationKeys, episode_counts
 from lpm.nn.memory import EpisodicMemory
 from lpm.nn.networks import StackedForward
 
@@ -51,7 +51,7 @@ class RIDE(MemoryBonus, Learner):
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
         self.experience = config.experience(spaces, self.rollout)
-        self.keys = config.build(spaces)
+        self.keys = ObservationKeys(spaces, config)
         self.features = InverseFeatures(
             spaces, config.features, hidden=config.hidden, inverse_hidden=config.model_hidden
         )
@@ -62,18 +62,13 @@ class RIDE(MemoryBonus, Learner):
     # ---- collection ---------------------------------------------------------------------------------------
     def _walk(self, batch: Transitions, keep: bool) -> Tensor:
         visits = episode_counts(batch, self.memory, self.keys, keep)
-        reward = self._impact(batch) * visits.float().rsqrt()
+        impact = torch.zeros(batch.shape, device=batch.device)
+        if self.experience.ready:
+            phi, phi_next = self.experience.encoded_block(self.features, batch)
+            impact = torch.linalg.vector_norm(phi_next - phi, dim=1).view(batch.shape)
         if keep:
             self.experience.observe(batch)
-        return reward
-
-    def _impact(self, batch: Transitions) -> Tensor:
-        """‖φ(o') − φ(o)‖, (T, N)."""
-        if not self.experience.ready:
-            return torch.zeros(batch.shape, device=batch.device)
-        phi, phi_next = self.experience.encoded_block(self.features, batch)
-        distance: Tensor = torch.linalg.vector_norm(phi_next - phi, dim=1)
-        return distance.view(batch.shape)
+        return impact * visits.float().rsqrt()
 
     # ---- learning -----------------------------------------------------------------------------------------
     def _learn(self, generator: torch.Generator) -> dict[str, Tensor]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -52,7 +51,7 @@ class RND(Learner):
     Config = RNDConfig
     config: RNDConfig
     reference = "Burda, Edwards, Storkey & Klimov 2018, Exploration by Random Network Distillation"
-    variants = MappingProxyType({"atari": {"channels": 1, "features": 512, "proportion": 0.25}})
+    variants = {"atari": {"channels": 1, "features": 512, "proportion": 0.25}}
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from numbers import Integral
+from types import MappingProxyType
 from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
 import torch
@@ -78,6 +79,10 @@ class IntrinsicReward(nn.Module):
 
     config: Any
     """An instance of `Config`."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.variants = MappingProxyType(dict(cls.variants))  # nobody changes them by mistake
 
     @default_torch_state
     def __init__(

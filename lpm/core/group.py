@@ -126,18 +126,13 @@ class ProcessGroup:
         try:
             operation()
         except RuntimeError as error:
-            raise WorkerLost((self._why and self._why()) or _lost(str(error))) from error
+            late = "timed out" in str(error).lower() or "timeout" in str(error).lower()
+            lost = NO_ANSWER if late else "the connection to another process was lost: it died or was killed"
+            raise WorkerLost((self._why and self._why()) or lost) from error
 
 
 SINGLE_PROCESS = ProcessGroup()
 """A process by itself."""
-
-
-def _lost(error: str) -> str:
-    """What torch says when another process is gone, in a sentence."""
-    if "timed out" in error.lower() or "timeout" in error.lower():
-        return NO_ANSWER
-    return "the connection to another process was lost: it died or was killed"
 
 
 def this_machine() -> str:

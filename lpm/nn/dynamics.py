@@ -193,8 +193,7 @@ class ErrorModel(nn.Module):
                 x = self._shared[0](x)
         elif self.encoder is not None:
             x = self.encoder(x)
-        h: Tensor = self.body(torch.cat([x, action], dim=1))
-        return self.mean + self.scale * h
+        return self.mean + self.scale * self.body(torch.cat([x, action], dim=1))  # type: ignore[no-any-return]
 
     @torch.no_grad()
     def calibrate(self, errors: Tensor, predicted: Tensor) -> None:
@@ -210,8 +209,7 @@ class ErrorModel(nn.Module):
 
     def loss(self, x: Tensor, action: Tensor, target: Tensor) -> Tensor:
         """Squared error of every output against the same stored error, in units of `scale`."""
-        difference: Tensor = self(x, action) - target.unsqueeze(1)
-        return (difference / self.scale).square().mean()
+        return ((self(x, action) - target.unsqueeze(1)) / self.scale).square().mean()  # type: ignore[no-any-return]
 
     def layers(self) -> list[Layer] | None:
         return linear_layers(self.body) if self.encoder is None and not self._shared else None

@@ -161,12 +161,11 @@ class Experience(nn.Module):
         if not self.ready:
             return torch.zeros(batch.shape, device=batch.device)
 
-        def chunk(index: Tensor, obs: Tensor, action: Tensor, next_obs: Tensor) -> Tensor:
-            return function(Prepared(self, index, obs, action, next_obs))
-
         flat = [field.flatten(0, 1) for field in (batch.obs, batch.action, batch.next_obs)]
         index = torch.arange(flat[0].shape[0], device=batch.device)
-        return in_chunks(chunk, index, *flat, chunk=self.chunk).view(batch.shape)
+        return in_chunks(lambda *rows: function(Prepared(self, *rows)), index, *flat, chunk=self.chunk).view(
+            batch.shape
+        )
 
     def seen_by(self, encoder: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
         """What an encoder makes of raw observations, as a function."""
@@ -192,8 +191,8 @@ class Experience(nn.Module):
     @torch.no_grad()
     def at(self, slots: Tensor, function: Callable[[Prepared], Tensor]) -> Tensor:
         """`function`, which returns one result per row, over slots of the buffer."""
-        parts = torch.split(torch.arange(len(slots), device=slots.device), self.chunk)
-        return torch.cat([function(self._prepared(slots, part)) for part in parts])
+        index = torch.arange(len(slots), device=slots.device)
+        return in_chunks(lambda part: function(self._prepared(slots, part)), index, chunk=self.chunk)
 
     def at_fresh(self, function: Callable[[Prepared], Tensor]) -> Tensor:
         """`function`, which returns one result per row, over what came since the last update, oldest first."""
@@ -259,8 +258,7 @@ class Experience(nn.Module):
             return torch.stack(least_squares(loss.layers, self._problems(loss, batches), optimizer)).mean()
         losses = []
         for part in batches.parts:
-            rows = self._prepared(batches.slots, part.to(batches.slots.device))
-            value = loss(rows).mean()
+            value = loss(self._prepared(batches.slots, part.to(batches.slots.device))).mean()
             optimizer.zero_grad(set_to_none=True)
             value.backward()  # type: ignore[no-untyped-call]
             adam_step(optimizer)

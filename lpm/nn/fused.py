@@ -123,15 +123,14 @@ class FusedMLP:
             assert layer.weight.grad is not None
             assert layer.bias.grad is not None
             # the activations are monotone: their results tell where they were flat
+            back, into = torch.ops.aten, storage[i]
             if isinstance(act, nn.Tanh):
-                gradient = torch.ops.aten.tanh_backward.grad_input(gradient, result, grad_input=storage[i])
+                gradient = back.tanh_backward.grad_input(gradient, result, grad_input=into)
             elif isinstance(act, nn.ReLU):
-                gradient = torch.ops.aten.threshold_backward.grad_input(gradient, result, 0, grad_input=storage[i])
+                gradient = back.threshold_backward.grad_input(gradient, result, 0, grad_input=into)
             elif isinstance(act, nn.LeakyReLU):
                 slope = act.negative_slope
-                gradient = torch.ops.aten.leaky_relu_backward.grad_input(
-                    gradient, result, slope, True, grad_input=storage[i]
-                )
+                gradient = back.leaky_relu_backward.grad_input(gradient, result, slope, True, grad_input=into)
             if x.shape[1] < NARROW:
                 layer.weight.grad.copy_(torch.mm(x.t(), gradient).t())
             else:
@@ -195,9 +194,7 @@ class InferenceMLP:
 
 
 def least_squares(
-    layers: Sequence[Layer],
-    batches: Iterable[tuple[Tensor, Tensor]],
-    optimizer: torch.optim.Optimizer,
+    layers: Sequence[Layer], batches: Iterable[tuple[Tensor, Tensor]], optimizer: torch.optim.Optimizer
 ) -> list[Tensor]:
     """Fit an MLP to minibatches of inputs and targets, one gradient step each: the mean squared errors before it."""
     network, losses = FusedMLP(layers), []

@@ -47,25 +47,33 @@ def hash_bytes(rows: Tensor) -> Tensor:
     return hash_words(padded.view(torch.int64))
 
 
-class ObservationKeys(nn.Module):
-    """Raw observations (B, ...) to 64-bit keys (B,); equal keys count as the same state.
+@dataclass(frozen=True)
+class KeyConfig(Settings):
+    """How observations become keys."""
 
-    "bytes": every byte of an image or grid (float images are first reduced to 256 levels). "bins": each dimension of
-    a vector is cut into cells, `bins` of them across its range where it is bounded, else of width `bin_width`.
-    "simhash": the signs of `bits` random projections. "auto": bytes for images and grids, bins for vectors of at most
-    16 dimensions, simhash for longer ones, whose cells would hardly ever be met twice.
-    """
+    key: Key = "auto"
+    """"bytes": every byte of an image or grid (papers: the grid's full state or its bytes; float images are reduced to
+    256 levels); "bins": cells of a vector; "simhash": signs of random projections. "auto": bytes for images and grids,
+    bins for vectors of at most 16 dimensions, simhash for longer ones, whose cells would hardly ever be met twice."""
+    bins: Count = 20
+    """Cells across the range of each bounded dimension, for "bins"."""
+    bin_width: Positive = 0.1
+    """Width of the cells of unbounded dimensions, in the observation's own unit, for "bins"."""
+    hash_bits: Count = 64
+    """Random projections of "simhash" (Tang et al. 2017: 16 to 256)."""
+
+
+class ObservationKeys(nn.Module):
+    """Raw observations (B, ...) to 64-bit keys (B,); equal keys count as the same state."""
 
     projection: Tensor
     low: Tensor
     high: Tensor
     width: Tensor
 
-    def __init__(
-        self, spaces: Spaces, kind: Key = "auto", *, bins: int = 20, bin_width: float = 0.1, bits: int = 64
-    ) -> None:
+    def __init__(self, spaces: Spaces, config: KeyConfig) -> None:
         super().__init__()
-        vector, size = spaces.kind == "vector", math.prod(spaces.input_shape)
+        kind, vector, size = config.key, spaces.kind == "vector", math.prod(spaces.input_shape)
         if kind == "auto":
             kind = "bytes" if not vector else "bins" if size <= 16 else "simhash"
         if kind == "bytes" and vector:
@@ -77,10 +85,12 @@ class ObservationKeys(nn.Module):
         self.raw_bytes = spaces.obs_dtype == torch.uint8
         self.input = ObservationInput(spaces)
         if kind == "simhash":
-            self.register_buffer("projection", torch.randn(bits, size))
+            self.register_buffer("projection", torch.randn(config.hash_bits, size))
         if kind == "bins":
-            self.last = bins - 1
-            for name, value in zip(("low", "high", "width"), _cells(spaces, bins, bin_width), strict=True):
+            self.last = config.bins - 1
+            for name, value in zip(
+                ("low", "high", "width"), _cells(spaces, config.bins, config.bin_width), strict=True
+            ):
                 self.register_buffer(name, value)
 
     def forward(self, obs: Tensor) -> Tensor:
@@ -158,23 +168,3 @@ def episode_counts(batch: Transitions, memory: EpisodicMemory, keys: Observation
         return 1 + ((memory.stored == following[t].unsqueeze(1)) & memory.live).sum(1)
 
     return memory.visit(batch, first, following, visits)
-
-
-@dataclass(frozen=True)
-class KeyConfig(Settings):
-    """How observations become keys."""
-
-    key: Key = "auto"
-    """"bytes": every byte of an image or grid (papers: the grid's full state or its bytes); "bins": cells of a
-    vector; "simhash": signs of random projections. "auto": bytes for images and grids, bins for vectors of at most 16
-    dimensions, simhash for longer ones."""
-    bins: Count = 20
-    """Cells across the range of each bounded dimension, for "bins"."""
-    bin_width: Positive = 0.1
-    """Width of the cells of unbounded dimensions, in the observation's own unit, for "bins"."""
-    hash_bits: Count = 64
-    """Random projections of "simhash" (Tang et al. 2017: 16 to 256)."""
-
-    def build(self, spaces: Spaces) -> ObservationKeys:
-        """The module that computes the keys."""
-        return ObservationKeys(spaces, self.key, bins=self.bins, bin_width=self.bin_width, bits=self.hash_bits)

@@ -84,12 +84,7 @@ def pixel_error(z: Tensor, target: Tensor, *, squash: bool) -> Tensor:
 
 Activation = Literal["relu", "leaky_relu", "elu", "tanh"]
 
-_ACTIVATIONS: dict[str, type[nn.Module]] = {
-    "relu": nn.ReLU,
-    "leaky_relu": nn.LeakyReLU,
-    "elu": nn.ELU,
-    "tanh": nn.Tanh,
-}
+_ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU, "elu": nn.ELU, "tanh": nn.Tanh}
 
 Convs = tuple[tuple[int, int, int, int], ...]
 """Width, kernel, stride and padding of each convolution."""

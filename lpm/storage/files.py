@@ -118,11 +118,11 @@ def parse_json(text: bytes | str) -> Any:
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        names = [name for name, _ in pairs]
-        double = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"JSON has the name {double[:100]!r} twice in one object")
+    table: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in table:
+            raise ValueError(f"JSON has the name {name[:100]!r} twice in one object")
+        table[name] = value
     return table
 
 

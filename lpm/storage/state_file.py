@@ -73,8 +73,7 @@ def to_bytes(state: Any, kind: str) -> bytes:
 
 def from_bytes(content: bytes, kind: str, where: str) -> Any:
     """Undo `to_bytes`; `where` is for messages."""
-    if not isinstance(content, bytes):
-        raise StateError(f"{where}: expected bytes, got {type(content).__name__}")
+    require(isinstance(content, bytes), f"{where}: bytes", type(content).__name__)
     stored = parse(content, kind, where)
     warn_of_versions(stored.versions, where)
     return stored.state
@@ -95,8 +94,7 @@ _warned: set[str] = set()
 
 def warn_of_versions(written: Mapping[str, str], where: str) -> None:
     """Warn, once for each difference, that a state was written with other versions."""
-    differing = differing_versions(written)
-    if differing and differing not in _warned:
+    if (differing := differing_versions(written)) and differing not in _warned:
         _warned.add(differing)
         warnings.warn(f"{where}: written with {differing}; numbers may differ from here on", stacklevel=4)
 
@@ -171,11 +169,11 @@ def _header(content: bytes) -> bytes:
 
 def _parsed(text: bytes | str, what: str) -> dict[str, Any]:
     try:
-        value = parse_json(text)
+        value: dict[str, Any] = parse_json(text)
     except ValueError as problem:
         raise StateError(f"expected a state file, but its {what} cannot be read: {problem}") from None
     require(isinstance(value, dict), f"a {what} with names", type(value).__name__)
-    return dict(value)
+    return value
 
 
 def _manifest(metadata: Any, kind: str) -> dict[str, Any]:

@@ -61,10 +61,8 @@ def encode(tree: Any, path: str, tensors: dict[str, Tensor]) -> Any:
         return _encode_array(tree, path, tensors)
     if isinstance(tree, Tensor):
         return _encode_tensor(tree, path, tensors)
-    raise ValueError(
-        f"state{path}: expected tensors, arrays, numbers, text, bytes, lists, tuples and dicts, got "
-        f"{type(tree).__name__}"
-    )
+    wanted = "tensors, arrays, numbers, text, bytes, lists, tuples and dicts"
+    raise ValueError(f"state{path}: expected {wanted}, got {type(tree).__name__}")
 
 
 def _encode_array(array: np.ndarray[Any, Any], path: str, tensors: dict[str, Tensor]) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from lpm.core.seeding import seeded
 from lpm.core.spaces import Spaces
-from lpm.nn.hashing import CountSketch, Key, ObservationKeys, hash_bytes, hash_words, mix
+from lpm.nn.hashing import CountSketch, Key, KeyConfig, ObservationKeys, hash_bytes, hash_words, mix
 
 
 def keys_of(box: Box, kind: Key = "auto", **options: float) -> ObservationKeys:
     with seeded(torch.Generator().manual_seed(0)):
-        return ObservationKeys(Spaces(box, Discrete(2)), kind, **options)  # type: ignore[arg-type]
+        return ObservationKeys(Spaces(box, Discrete(2)), KeyConfig(key=kind, **options))  # type: ignore[arg-type]
 
 
 def test_mix_is_splitmix64() -> None:
@@ -77,7 +77,7 @@ def test_float_and_uint8_images_have_the_same_keys() -> None:
 
 
 def test_simhash_keeps_direction_and_forgets_length() -> None:
-    keys = keys_of(Box(-1.0, 1.0, (50,)), "simhash", bits=32)
+    keys = keys_of(Box(-1.0, 1.0, (50,)), "simhash", hash_bits=32)
     x = torch.randn(3, 50, generator=torch.Generator().manual_seed(0))
     assert torch.equal(keys(x), keys(2 * x))
     assert not (keys(x) == keys(-x)).any()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,11 +18,8 @@ from lpm.core.transitions import Transitions
 STEPS, ENVS = 8, 3
 
 
-class Maker(Protocol):
-    """Builds the bonus under test."""
-
-    def __call__(self, spaces: Spaces, *, num_envs: int, rollout_steps: int, seed: int) -> IntrinsicReward:
-        """A fresh bonus for these spaces."""
+Maker = Callable[..., IntrinsicReward]
+"""Builds the bonus under test, from spaces and `num_envs`, `rollout_steps` and `seed` by name."""
 
 
 class IntrinsicCheckError(AssertionError):
