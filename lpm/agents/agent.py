@@ -299,15 +299,16 @@ class Agent:
         """Everything: networks, optimiser, bonus, mixer, collector, environments, random numbers, clocks."""
         return {
             "algorithm": self.name,
-            "policy": self.policy.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "bonus": None if self.bonus is None else self.bonus.state_dict(),
-            "mixer": self.mixer.state_dict(),
-            "collector": self.collector.state_dict(),
-            "cell_counts": None if self.cell_counts is None else self.cell_counts.state_dict(),
+            **{name: None if part is None else part.state_dict() for name, part in self._stateful.items()},
             "generator": self.generator.get_state(),
             "seconds": {**self.collector.seconds, **self.seconds},
         }
+
+    @property
+    def _stateful(self) -> dict[str, Any]:
+        """What has a state of its own, None where this agent has none; the environments may refuse theirs: first."""
+        parts = {"collector": self.collector, "policy": self.policy, "optimizer": self.optimizer}
+        return {**parts, "bonus": self.bonus, "mixer": self.mixer, "cell_counts": self.cell_counts}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` saved, in a group of any size; what does not fit is refused and changes nothing."""
@@ -320,14 +321,9 @@ class Agent:
             self.bonus.check_state(state["bonus"])
         check_optimizer(self.optimizer, state["optimizer"])
         check_generator(state["generator"])
-        self.collector.load_state_dict(state["collector"])  # first: the environments may refuse theirs
-        self.policy.load_state_dict(state["policy"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        if self.bonus is not None:
-            self.bonus.load_state_dict(state["bonus"])
-        self.mixer.load_state_dict(state["mixer"])
-        if self.cell_counts is not None:
-            self.cell_counts.load_state_dict(state["cell_counts"])
+        for name, part in self._stateful.items():
+            if part is not None:
+                part.load_state_dict(state[name])
         self.generator.set_state(state["generator"].cpu())
         for part, seconds in state["seconds"].items():
             (self.seconds if part in self.seconds else self.collector.seconds)[part] = seconds

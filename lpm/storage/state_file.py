@@ -73,7 +73,8 @@ def to_bytes(state: Any, kind: str) -> bytes:
 
 def from_bytes(content: bytes, kind: str, where: str) -> Any:
     """Undo `to_bytes`; `where` is for messages."""
-    require(isinstance(content, bytes), f"{where}: bytes", type(content).__name__)
+    if not isinstance(content, bytes):
+        raise StateError(f"{where}: expected bytes, got {type(content).__name__}")
     stored = parse(content, kind, where)
     warn_of_versions(stored.versions, where)
     return stored.state

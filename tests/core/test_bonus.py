@@ -35,6 +35,12 @@ def test_invalid_transitions_are_masked_whatever_the_method_returns() -> None:
         assert reward[block.valid].isnan().all()
 
 
+def test_a_bonus_without_episodes_has_none_to_end() -> None:
+    """lgn_lifelong holds its parts for one environment, whatever their number."""
+    bonus = lpm.make("lgn_lifelong", SPACES, num_envs=3)
+    bonus.end_episodes(torch.tensor([True, False, True]))
+
+
 @pytest.mark.parametrize("shape", [(), (3,), (24,), (8, 1), (8, 3, 1)])
 def test_rewards_of_the_wrong_shape_never_broadcast(shape: tuple[int, ...]) -> None:
     class Wrong(Tiny):
