@@ -69,12 +69,7 @@ EXPERIMENT = TrainingExperiment(
     variants=mountain_car.CONDITIONS,
     methods=METHODS,
     sizes={
-        "smoke": Scale(
-            512,
-            2,
-            mountain_car.SMALL_AGENT,
-            ("lpm", "exp", "pointwise-3"),
-        ),
+        "smoke": Scale(512, 2, mountain_car.SMALL_AGENT, ("lpm", "exp", "pointwise-3")),
         "short": Scale(60_000, 3, mountain_car.AGENT, tuple(m for m in METHODS if m != "none")),
         "paper": Scale(200_000, 10, mountain_car.AGENT, tuple(METHODS)),
     },

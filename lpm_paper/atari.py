@@ -103,14 +103,8 @@ EXPERIMENT = TrainingExperiment(
     variants=_variants(),
     methods=ALL,
     sizes={
-        "smoke": Scale(
-            64,
-            1,
-            {"num_envs": 2, "rollout_steps": 16, "epochs": 1, "minibatches": 2},
-            ("rnd", "none"),
-            ("ms_pacman", "ms_pacman-noise"),
-            bonus=BONUS,
-        ),
+        "smoke": Scale(64, 1, {"num_envs": 2, "rollout_steps": 16, "epochs": 1, "minibatches": 2}, ("rnd", "none"),
+                       ("ms_pacman", "ms_pacman-noise"), bonus=BONUS),
         "short": Scale(100_000, 3, SMALL_AGENT, MAIN, PAIRS, SMALL_ENV, SMALL_BONUS, CLIPPED),
         "long": Scale(500_000, 3, SMALL_AGENT, MAIN, PAIRS, SMALL_ENV, SMALL_BONUS, CLIPPED),
         "paper": Scale(50_000_000, 5, {"preset": "paper-atari"}, METHODS, PAIRS, bonus=BONUS),

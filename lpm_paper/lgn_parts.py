@@ -40,13 +40,8 @@ PARTS = {
     "prior-off": Method("f expects nothing, not persistence", "lpm_paper.lgn_parts:LGNWithoutPrior"),
 }
 METHODS = {**PARTS, **{name: ADDED[name] for name in ("none", "random", "cell_counts")}}
-NOISE = {
-    "none": "no noise",
-    "action": "noise action",
-    "small": "small noise",
-    "place": "noise by place",
-    "stays": "noise that stays",
-}
+NOISE = {"none": "no noise", "action": "noise action", "small": "small noise", "place": "noise by place",
+         "stays": "noise that stays"}  # fmt: skip
 
 EXPERIMENT = TrainingExperiment(
     name="lgn-parts",
@@ -82,9 +77,8 @@ ON_MINIGRID = replace(
     variants={name: CONDITIONS[name] for name in ("multiroom-n4-s5", "multiroom-n4-s5-tv")},
     methods=PARTS,
     sizes={
-        "smoke": Scale(
-            512, 2, {**AGENT, "num_envs": 4, "rollout_steps": 32}, ("lgn", "gate-off"), ("multiroom-n4-s5-tv",)
-        ),
+        "smoke": Scale(512, 2, {**AGENT, "num_envs": 4, "rollout_steps": 32}, ("lgn", "gate-off"),
+                       ("multiroom-n4-s5-tv",)),
         "short": Scale(100_000, 5, AGENT, tuple(PARTS)),
     },
-)
+)  # fmt: skip

@@ -139,13 +139,8 @@ class LPMAnchored(AlgorithmOne):
             width = shared_encoder(spaces, self.dynamics).features
         elif spaces.kind != "vector":
             width, self.encoder = ENCODED, random_encoder(spaces.input_shape, ENCODED)
-        self.error_model = AnchoredErrorModel(
-            width + spaces.action_width,
-            features=c.anchor_features,
-            length_scale=c.anchor_scale,
-            forgetting=c.anchor_forgetting,
-            ridge=c.anchor_ridge,
-        )
+        settings = {"length_scale": c.anchor_scale, "forgetting": c.anchor_forgetting, "ridge": c.anchor_ridge}
+        self.error_model = AnchoredErrorModel(width + spaces.action_width, features=c.anchor_features, **settings)
 
     def _error_inputs(self, rows: Prepared) -> Tensor:
         x = rows.x

@@ -32,12 +32,10 @@ except ImportError as error:
 
 
 def _build(world: Any) -> None:
-    rooms = [
-        world.add_rect_room(
-            room.min_x, room.max_x, room.min_z, room.max_z, wall_tex=room.material.name.lower(), floor_tex="stucco"
-        )
-        for room in ROOMS
-    ]
+    rooms = []
+    for room in ROOMS:
+        textures = {"wall_tex": room.material.name.lower(), "floor_tex": "stucco"}
+        rooms.append(world.add_rect_room(room.min_x, room.max_x, room.min_z, room.max_z, **textures))
     for a, b, min_x, max_x in OPENINGS:
         world.connect_rooms(rooms[a], rooms[b], min_x=min_x, max_x=max_x)
     x, z, heading = START

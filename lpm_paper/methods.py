@@ -20,14 +20,10 @@ PAPER: dict[str, Method] = {
 }
 """The methods of the paper's experiments."""
 
-OURS: dict[str, Method] = {
-    "lgn": Method("LGN", "lgn"),
-}
+OURS: dict[str, Method] = {"lgn": Method("LGN", "lgn")}
 """The bonus to use; drawn first."""
 
-FORMER: dict[str, Method] = {
-    "lgn-first": Method("LGN, first form", "lpm_paper.lgn_first:LGNFirst"),
-}
+FORMER: dict[str, Method] = {"lgn-first": Method("LGN, first form", "lpm_paper.lgn_first:LGNFirst")}
 """What LGN was when most tables were run; no sweep runs it by itself."""
 
 ADDED: dict[str, Method] = {

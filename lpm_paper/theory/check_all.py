@@ -24,17 +24,11 @@ ExtraBonuses = Callable[[StreamConfig], Mapping[str, BonusFactory]]
 def all_checks(effort: Effort = FULL) -> list[CheckResult]:
     """Every named check with its expected and measured value, in reading order."""
     return [
-        *theorems.check_models(effort),
-        *theorems.check_theorem1(effort),
-        *theorems.check_surrogate(),
-        *theorems.check_theorem2(effort),
-        *theorems.check_limits(),
-        *algorithm.check_noise(effort),
-        *algorithm.check_transient(),
-        *algorithm.check_queue(),
-        *algorithm.check_mismatch(effort),
-        *algorithm.check_single_samples(),
-    ]
+        *theorems.check_models(effort), *theorems.check_theorem1(effort), *theorems.check_surrogate(),
+        *theorems.check_theorem2(effort), *theorems.check_limits(),
+        *algorithm.check_noise(effort), *algorithm.check_transient(), *algorithm.check_queue(),
+        *algorithm.check_mismatch(effort), *algorithm.check_single_samples(),
+    ]  # fmt: skip
 
 
 def run_streams(seeds: int, extra: ExtraBonuses | None = None, extra_seeds: int = 8) -> list[Correlation]:
@@ -86,11 +80,8 @@ def results_page(checks: Sequence[CheckResult], rows: Sequence[Correlation]) -> 
         f"{sum(check.ok for check in checks)} of {len(checks)} checks hold.\n",
     ]
     for section in dict.fromkeys(check.section for check in checks):
-        table = [
-            ("✓" if c.ok else "✗", c.name, c.sign, f"{c.expected:.6g}", f"{c.measured:.6g}", c.note)
-            for c in checks
-            if c.section == section
-        ]
+        table = [("✓" if c.ok else "✗", c.name, c.sign, f"{c.expected:.6g}", f"{c.measured:.6g}", c.note)
+                 for c in checks if c.section == section]  # fmt: skip
         parts += [f"## {section}\n", markdown_table(("", "check", "", "expected", "measured", "note"), table)]
     if rows:
         parts.append("## Learning streams: rank correlation with exact information gain\n")

@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Discrete
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm_paper.theory.stream import BonusFactory, Learner, StreamConfig, World
+from lpm_paper.theory.stream import BonusFactory, StreamConfig
 
 NAMES = ("lpm", "pointwise", "ama", "ensemble", "rnd", "forward_error", "bayes_gain")
 
@@ -38,16 +38,12 @@ def network_bonuses(config: StreamConfig) -> Mapping[str, BonusFactory]:
     """Factories for `lpm_paper.theory.run(extra=...)`, named after the registered bonuses."""
 
     def factory(name: str) -> BonusFactory:
-        def build(world: World, learner: Learner, seed: int) -> StreamBonus:
-            return StreamBonus(name, config, seed)
-
-        return build
+        return lambda world, learner, seed: StreamBonus(name, config, seed)
 
     return {f"{name} (library)": factory(name) for name in NAMES}
 
 
 def _block(obs: Any, action: Any, next_obs: Any) -> Transitions:
-    tensors = (torch.as_tensor(x, dtype=torch.float32).unsqueeze(0) for x in (obs, next_obs))
-    first, then = tensors
+    first, then = (torch.as_tensor(x, dtype=torch.float32).unsqueeze(0) for x in (obs, next_obs))
     ended = torch.ones(first.shape[:2], dtype=torch.bool)
     return Transitions.build(first, torch.as_tensor(action).unsqueeze(0), then, terminated=ended)

@@ -5,15 +5,16 @@ on a cube, so the observation alone says nothing about the region. o' = W' phi(o
 features phi and Gaussian W, and the learner is Bayesian regression with the true prior and noise: its information
 gains are exact. All scores of a cycle use the model as it was before the cycle.
 
-A bonus is anything with `score(obs, action, next_obs)` and `update(obs, action, next_obs)`; see `Bonus` and
-`BonusFactory`. A factory gets the world, the learner and a seed, and may ignore the first two.
+A bonus is anything with `score(obs, action, next_obs)`, which gives rewards (n,) by the models as they were before the
+cycle, and `update(obs, action, next_obs)`, which learns from it, after the shared learner. A `BonusFactory` gets the
+world, the learner and a seed, and may ignore the first two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
@@ -127,19 +128,7 @@ class Learner:
         self.history.append(Belief(cov @ self._information, 0.5 * (cov + cov.T)))
 
 
-class Bonus(Protocol):
-    """What is correlated: rewards for a cycle, then learning from it."""
-
-    def score(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> FloatArray:
-        """Rewards of shape (n,), with the models as they were before this cycle."""
-        ...
-
-    def update(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> None:
-        """Learn from the cycle just scored; the shared learner has already been updated."""
-        ...
-
-
-BonusFactory = Callable[[World, Learner, int], Bonus]
+BonusFactory = Callable[[World, Learner, int], Any]
 """Builds a bonus for one run from the world (truth), the exact learner, and a seed."""
 
 
