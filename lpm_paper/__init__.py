@@ -10,7 +10,7 @@ PAPER = Paper(
         name: f"lpm_paper.{name.replace('-', '_')}:EXPERIMENT"
         for name in (
             "mnist", "maze", "mountain-car", "atari", "montezuma", "lava", "overhead", "ablation", "lgn-parts",
-            "minigrid", "hostile",
+            "minigrid", "deep-sea", "hostile",
         )
     } | {"lgn-parts-minigrid": "lpm_paper.lgn_parts:ON_MINIGRID"},
     commands={"theory": ("lpm_paper.theory_command", "check the theorems and their limits by running them")},
