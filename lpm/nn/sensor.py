@@ -142,10 +142,10 @@ class SensorNoise(nn.Module):
         return noise, power, CERTAIN * (leverage + self.rarity[self.noisy]).sqrt()
 
     def left(self, code: Tensor) -> Tensor:
-        """Variance (W,) that noise still has in filtered states, after the action with the least: K·R, shrunk."""
+        """Variance (W,) that noise still has in filtered states, after actions like these: K·R, shrunk."""
         left = torch.zeros_like(self.signal)
         variance = self.gain(code)[1] * (code @ self.noise[:, self.noisy]).clamp_min(0)
-        left[self.noisy] = variance.amin(0) * self.signal[self.noisy].square()
+        left[self.noisy] = variance.median(0).values * self.signal[self.noisy].square()
         return left
 
     def shrunk(self, state: Tensor) -> Tensor:
