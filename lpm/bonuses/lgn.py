@@ -27,7 +27,7 @@ from lpm.core.bonus import IntrinsicReward
 from lpm.core.registry import register
 from lpm.core.settings import expect_at_least, expect_choice, reject_unused
 from lpm.core.transitions import Transitions
-from lpm.nn.closed_form import FadingCovariance, RidgeByAction, influence, inverse_root, typical_square
+from lpm.nn.closed_form import FadingCovariance, RidgeByAction, influence, inverse_root, noise_floor, typical_square
 from lpm.nn.frozen import KNEE, Design, FrozenFeatures
 from lpm.nn.inputs import HashedSample
 from lpm.nn.memory import RingBuffer, WindowMemory, episode_starts, nearest_weighted
@@ -52,18 +52,6 @@ ACTIONS = 64
 
 
 # ---- the formulas, as pure functions --------------------------------------------------------------------------
-def noise_floor(covariance: Tensor) -> Tensor:
-    """Squared distance that noise of this covariance (D, D) nearly always keeps between two looks at one state.
-
-    It is 2 tr C on average, with a deviation of √(8 tr C²). Of the many looks that are remembered the nearest is about
-    two deviations nearer: few numbers come close by chance, many do not.
-
-    >>> noise_floor(torch.eye(2)).item(), round(noise_floor(torch.eye(200)).item())
-    (0.0, 320)
-    """
-    return (2 * covariance.trace() - 2 * (8 * covariance.square().sum()).sqrt()).clamp_min(0)
-
-
 def beyond_noise(distance: Tensor, floor: Tensor) -> Tensor:
     """√(d² − floor): what is left of a distance beyond that of noise alone."""
     return (distance.square() - floor).clamp_min(0).sqrt()
@@ -269,6 +257,7 @@ class LGN(IntrinsicReward):
         if self.filters:
             code = action_code(self.spaces, action)[:ACTIONS]
             self.noise.solve(keep, code)
+            self.floor.zero_()
             if self._filtering:
                 noise = self.state.projected(self.noise.left(code).sqrt().diag()) @ self.unit.T
                 self.floor.copy_(noise_floor(noise.T @ noise))

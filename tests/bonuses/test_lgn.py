@@ -13,19 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lpm
-from lpm.bonuses.lgn import (
-    LEAST,
-    LGN,
-    REACH,
-    LGNConfig,
-    beyond_noise,
-    bounded_novelty,
-    noise_floor,
-    predictable_share,
-)
+from lpm.bonuses.lgn import LEAST, LGN, REACH, LGNConfig, beyond_noise, bounded_novelty, predictable_share
 from lpm.core.mixer import MixerConfig, RewardMixer
 from lpm.core.transitions import Transitions
-from lpm.nn.closed_form import FadingCovariance, influence, inverse_root, typical_square
+from lpm.nn.closed_form import FadingCovariance, influence, inverse_root, noise_floor, typical_square
 from lpm.nn.memory import WindowMemory, nearest_weighted
 
 SPACES = {
