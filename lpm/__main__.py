@@ -1,7 +1,5 @@
 """`python -m lpm` is the command `lpm`; so is `torchrun ... -m lpm train ...`."""
 
-from __future__ import annotations
-
 from lpm.cli import main
 
 if __name__ == "__main__":

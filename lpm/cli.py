@@ -1,7 +1,5 @@
 """The `lpm` command: finds the module of a command, hands it the arguments, and says in one line what went wrong."""
 
-from __future__ import annotations
-
 import os
 import select
 import sys

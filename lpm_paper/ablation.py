@@ -4,8 +4,6 @@ Reward form, error model, queue length, update ratio. Of the slow copy: floor, d
 LGN's parts are in `lgn_parts.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

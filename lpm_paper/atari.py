@@ -10,8 +10,6 @@ time, drown any normalised bonus; scores are the unclipped ones. In the conditio
 reward: nothing else decides whether the agent watches the photographs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

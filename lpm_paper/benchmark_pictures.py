@@ -1,7 +1,5 @@
 """The pictures of docs/results/defaults.md and docs/results/sensors.md, from the per-seed files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What docs/reference/cli.md says of a command: its options, defaults and meanings, from the class that parses them."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 A random policy finds the reward once in 2^N episodes of N steps. The scale is "bonus" (see docs/environments.md).
 """
 
-from __future__ import annotations
-
 import math
 
 from lpm.experiments.experiment import Method

@@ -6,8 +6,6 @@ library's settings, 16 environments, 600,000 steps (PPO alone goes from 2 % to 1
 once, at the end; a normalised bonus of weight 1 at each of a hundred steps would drown it for every method alike.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The leaderboard of the suite, from the scorecards in results/suite: tables, picture, and how stable its order is."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

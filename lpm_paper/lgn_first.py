@@ -13,8 +13,6 @@ and gate = 1 − Σ_d g_d / Σ_d V_d. All of it is closed form: one pass of a ra
 update, no gradient.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

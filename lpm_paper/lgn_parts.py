@@ -3,8 +3,6 @@
 The world and the agent are those of the suite's rooms, where noise of every family can be told apart.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from lpm.bonuses.lgn import LGN, RIDGE

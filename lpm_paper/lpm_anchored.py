@@ -1,7 +1,5 @@
 """LPM with an error model that goes back to what f's error was before it learnt anything, where there is no data."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

@@ -4,8 +4,6 @@ The defaults and the paper's variants are those of `lpm` with the release's expo
 variants have the rest of each script.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ step on 64 transitions f explains next to nothing in 10,000 steps: "lpm-8" gives
 images are in a size's own sweep: name them. The paper size has the paper's settings as they stand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

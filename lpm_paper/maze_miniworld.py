@@ -6,8 +6,6 @@ Miniworld is no longer maintained; it needs pyglet 1.5 and the EGL libraries of 
 agent is put at each row's pose in turn, because two Miniworld scenes in one process overwrite each other.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

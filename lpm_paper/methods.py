@@ -3,8 +3,6 @@
 Every bonus has its library defaults, which come from its own paper: none was tuned on an experiment here.
 """
 
-from __future__ import annotations
-
 from lpm.experiments.experiment import Method
 from lpm.experiments.methods import BASELINES
 

@@ -5,8 +5,6 @@ All methods share `lpm train`'s PPO and its defaults, weight 0.3 with both rewar
 as "legacy", it has six rooms; v1 has the four of its name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

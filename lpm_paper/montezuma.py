@@ -6,8 +6,6 @@ short and long sizes have the small screen and network of Atari's; the condition
 game's clipped reward.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -9,8 +9,6 @@ cannot tell how fast the car is: even a bonus that counts visits to the true bin
 reaches 61 of 100 (3 seeds), and 85 with the robust scale (6 seeds).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 

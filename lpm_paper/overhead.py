@@ -4,8 +4,6 @@ Two agents, one with the bonus and one without, take turns in one process, cycle
 both; processor time is compared. A seed is one repetition of the whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -9,8 +9,6 @@ each with the function that fills it. EXPERIMENT is written as `mountain-car-sho
 shown as a dash. Figures under docs/results are drawn if a page shows them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

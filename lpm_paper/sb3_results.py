@@ -1,7 +1,5 @@
 """Runs inside Stable-Baselines3, from benchmarks/sb3_mountain_car.py: table, single means, picture."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

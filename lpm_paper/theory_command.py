@@ -1,7 +1,5 @@
 """`lpm theory`: check the theorems and their limits by running them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

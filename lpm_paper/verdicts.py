@@ -4,8 +4,6 @@ An experiment may have been run at several scales. Each claim is judged at the l
 could settle it, each number at the largest with two seeds or more; other scales stay in the tables of their own.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

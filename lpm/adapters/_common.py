@@ -1,7 +1,5 @@
 """What every adapter does: check its parts, build blocks from arrays, weigh replayed bonuses, account for returns."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections import deque

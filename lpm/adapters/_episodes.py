@@ -1,7 +1,5 @@
 """From RLlib's episode chunks to blocks (T, N): each chunk a stretch of one row, the rest filler."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

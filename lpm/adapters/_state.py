@@ -1,7 +1,5 @@
 """The file that keeps a bonus beside the model it trained."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """A bonus in any loop over a Gymnasium vector environment."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any, TypeVar

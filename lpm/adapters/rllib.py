@@ -8,8 +8,6 @@
 `from_checkpoint` keep the bonus with everything else.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable

@@ -14,8 +14,6 @@ Off-policy (SAC, TD3, DDPG, DQN, TQC, QR-DQN):
 A model and its bonus on disk (`save`, `load_bonus`) are the model's zip and a companion file beside it.
 """
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a bonus needs to know of a Stable-Baselines3 model, and what it tells its log."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """A bonus in Stable-Baselines3's on-policy algorithms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

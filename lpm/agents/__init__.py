@@ -9,8 +9,6 @@
 64
 """
 
-from __future__ import annotations
-
 from lpm.agents.a2c import A2C as A2C
 from lpm.agents.a2c import A2CConfig as A2CConfig
 from lpm.agents.agent import Agent as Agent

@@ -1,7 +1,5 @@
 """Advantage actor-critic (synchronous A3C, Mnih et al. 2016) on task reward plus bonus."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """What PPO and A2C share: parts, the training cycle, the way from a block to advantages, and state."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

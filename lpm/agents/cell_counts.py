@@ -4,8 +4,6 @@ What an agent reaches with this reward is what a bonus could make of the same ag
 there is nothing about it to learn.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ Blocks hold true successors: no observation that follows a reset is ever given a
 real transition is lost. Where autoreset is disabled, rows that ended are reset here, between two steps.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from time import perf_counter

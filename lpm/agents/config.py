@@ -1,7 +1,5 @@
 """Settings that PPO and A2C share."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 

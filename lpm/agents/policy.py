@@ -3,8 +3,6 @@
 `torch.distributions` validates and broadcasts at every call; on small networks that costs as much as the network.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Proximal Policy Optimisation (Schulman et al. 2017) on task reward plus bonus."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass

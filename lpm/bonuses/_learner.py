@@ -1,7 +1,5 @@
 """The settings and the cycle that bonuses which learn from their experience share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """What the four LPMs share: the dynamics model f, the floor under its error, and the replay buffer B."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal

@@ -1,7 +1,5 @@
 """Aleatoric mapping agents: the squared error minus the variance that the model expects."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

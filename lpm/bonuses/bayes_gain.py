@@ -1,7 +1,5 @@
 """Information gain about the dynamics: VIME's objective (Houthooft et al. 2016) in an exact Bayesian linear model."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

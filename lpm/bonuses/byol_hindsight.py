@@ -5,8 +5,6 @@ observation, action and z. A critic tries to tell from observation and action wh
 is rewarded for hiding that: z may carry noise, not what observation and action say already.
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 from typing import Literal

@@ -4,8 +4,6 @@ The disagreement of an ensemble is a kernel between transitions. What a step add
 of the steps before it, above the noise, is its reward: disagreement counts once, not at every repetition.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Count-based bonuses: 1/√N(s'), over the whole run or within the episode."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Curiosity-Critic: the error now minus a learnt estimate of the error that training leaves."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

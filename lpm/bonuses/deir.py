@@ -5,8 +5,6 @@ action. Its encoder gives embeddings of observations, its recurrent cell embeddi
 the new observation with every one of the episode.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable

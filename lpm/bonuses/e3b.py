@@ -1,7 +1,5 @@
 """Exploration via elliptical episodic bonuses (Henaff et al. 2022)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

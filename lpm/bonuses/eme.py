@@ -1,7 +1,5 @@
 """Effective metric-based exploration (Wang et al. 2024): distance in a learnt behavioural metric, scaled by doubt."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Disagreement of an ensemble: the variance of several predictions of the next features."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Prediction error as reward: the curiosity that a noisy TV captures for ever."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor

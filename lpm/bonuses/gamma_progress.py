@@ -4,8 +4,6 @@ Both models see the same transition, so what cannot be learnt cancels in each sa
 compares logarithms of errors above a measured floor, and its copy follows once an update.
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 

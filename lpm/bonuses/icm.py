@@ -1,7 +1,5 @@
 """Curiosity in features of the agent's own actions: ICM, and IDF, which trains them by inverse dynamics only."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

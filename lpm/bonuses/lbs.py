@@ -4,8 +4,6 @@ A prior p(z | o, a) and a posterior q(z | o, a, o') are trained as a conditional
 successor. The reward is KL(q ‖ p).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -14,8 +14,6 @@ x̂', S the second moment of its change in a step. A TV, whose frames cannot be 
 reading is filtered out. All of it is closed form: no gradient.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

@@ -4,8 +4,6 @@ The dynamics model f predicts the next observation; its error is ε = log(MSE + 
 fitted on a queue D of the errors that f made before its last update. The reward is g(o, a) − ε.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -6,8 +6,6 @@ the logarithms of the errors are compared, above a floor that is measured on the
 count alike and what is learnt well enough earns no more; and the copy starts as the untrained f.
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """The reward of Never Give Up (Badia et al. 2020): episodic novelty, scaled by lifelong novelty."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """No bonus: the reference."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

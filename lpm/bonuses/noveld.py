@@ -1,7 +1,5 @@
 """NovelD (Zhang et al. 2021): the rise in novelty at the boundary of what is known, on first visits only."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

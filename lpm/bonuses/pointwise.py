@@ -1,7 +1,5 @@
 """Pointwise learning progress: the error of an old snapshot of f minus the error of the present f, on the same data."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Random encoders for efficient exploration (Seo et al. 2021): entropy of states in a frozen random feature space."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """RIDE (Raileanu & Rocktäschel 2020): how much an action changes the state, discounted by visits in the episode."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """Random network distillation: how badly a trained network imitates a frozen random one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """`lpm doctor`: what this machine has, and what is missing for what."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """`lpm envs`: the noisy-TV environments, listed or rendered."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Optional packages: what brings each of them, so that an error can name the one command that helps."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """`lpm report DIR…`: one page from results."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`lpm reproduce NAME`: run an experiment of the paper and report it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module

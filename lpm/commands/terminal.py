@@ -1,7 +1,5 @@
 """What every command shares: parsing, printing, folders of its own, and the end by Ctrl-C."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`lpm tune NAME`: search a method's fields over the runs of an experiment, or in an environment of one's own."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """`lpm watch RUN`: roll out a trained policy as a GIF, and draw where training has been."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import os

@@ -1,7 +1,5 @@
 """The contract of every intrinsic reward."""
 
-from __future__ import annotations
-
 import copy
 import io
 import itertools

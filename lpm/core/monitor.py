@@ -1,7 +1,5 @@
 """What a run must not hide: numbers that are not finite stop it; a bonus that misleads is warned of, once, in words."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Bonuses by name: ours, and those of other packages through the entry-point group `lpm.bonuses`."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ segment is the standard deviation of R along it, the median over the environment
 quantile of the segments' sizes. One segment is one number, so whatever happens in it has the weight of 128 steps.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Deterministic initialisation that never touches the global random state."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

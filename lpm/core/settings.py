@@ -1,7 +1,5 @@
 """Checks of settings: types, choices, bounds, fields without effect, sizes that do not fit."""
 
-from __future__ import annotations
-
 import math
 import types
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Data files: checksums, the two folders, downloads."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import importlib.util

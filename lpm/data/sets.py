@@ -1,7 +1,5 @@
 """The two data sets: what their files are called, where they come from, and what stands in for them."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import io

@@ -6,8 +6,6 @@
 (2,)
 """
 
-from __future__ import annotations
-
 from gymnasium.envs.registration import register
 
 from lpm.envs.minigrid import MiniGridObservation, MiniGridVector

@@ -9,8 +9,6 @@ Frames equal those of ale-py's own vector environment, up to one gray level in a
 console's memory, which tells where Montezuma is in the pyramid, nor a way to save it, and is no faster.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re

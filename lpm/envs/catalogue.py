@@ -1,7 +1,5 @@
 """All environments and conditions of the project: what `lpm envs` lists and draws."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec

@@ -5,8 +5,6 @@ two actions is which differs from cell to cell. Moving right costs 0.01 / N, mov
 1: the best return is 0.99, any other is at most 0. The same world as bsuite's for the same `mapping_seed`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

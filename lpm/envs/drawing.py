@@ -1,7 +1,5 @@
 """A few pixels of drawing for the environments' pictures: RGB arrays, coordinates as x (right) and y (down)."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

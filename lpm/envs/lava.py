@@ -6,8 +6,6 @@ of the 7x7 tiles in front of the agent its object, colour and state. `info["succ
 reached in this step; coverage counts the tiles inside the walls.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any, Literal, get_args
 

@@ -6,8 +6,6 @@ the release is an option: 160 x 120 pixels (release: `width=80, height=60`), no 
 `sticky=0.25`), and one kind of noise at a time (in the release, the action condition shows both).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, ClassVar, Final, Literal
 

@@ -7,8 +7,6 @@ The two arms (x 0-4 and x 14-18, z 0-8) hang on a corridor (z 8-12). A sliver of
 carries the grass wall, x 4-14 at z = 8, that shows the noise in the `state` condition.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from enum import IntEnum

@@ -5,8 +5,6 @@ floor or ceiling lies at one depth. Textures are filtered as OpenGL does it, wit
 and bilinear interpolation, and the edges of a wall against floor and ceiling are smoothed.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable

@@ -5,8 +5,6 @@ that the paper's maze uses, and about the same grain, but none of their pixels. 
 are used, so that every machine gets the same bytes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache

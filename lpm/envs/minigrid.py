@@ -5,8 +5,6 @@ them see in one go, which is most of minigrid's time otherwise. `MiniGridObserva
 one environment, for other libraries. The mission, a text, is left out.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -10,8 +10,6 @@ where the car starts; `noise="idle"` freezes without noise, so the price of idli
 apart.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal

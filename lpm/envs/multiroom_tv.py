@@ -4,8 +4,6 @@ Rebuilt from the description in Raileanu and Rocktäschel (2020): the ball's col
 the agent takes the action `drop`. Needs minigrid; `lpm.envs` registers `lpm/MultiRoomNoisyTV-N7-S4-v0`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from minigrid.core.constants import COLOR_NAMES

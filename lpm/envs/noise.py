@@ -17,8 +17,6 @@ Wrappers compose: one around another adds its noise to that of the first. `info[
 showed noise in this step. The agent's view is copied at most once a step, and only if it shows noise.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any

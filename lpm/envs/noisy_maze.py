@@ -1,7 +1,5 @@
 """The pixel maze with the noise families that it does not carry itself, put around it by the wrappers of `noise`."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from gymnasium import Env

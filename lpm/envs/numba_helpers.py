@@ -1,7 +1,5 @@
 """Kernels: compiled with numba where it is installed, run as plain Python with equal results where it is not."""
 
-from __future__ import annotations
-
 import hashlib
 import tempfile
 from collections.abc import Callable

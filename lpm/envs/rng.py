@@ -1,7 +1,5 @@
 """Random numbers for a batch of environments: one stream per row, saved and restored as plain arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, TypeVar
 

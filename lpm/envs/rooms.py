@@ -8,8 +8,6 @@ that only look noisy, where moves differ from room to room or doors are a matter
 step showed noise; in the family "place", whose noise grows with the column, that it had at least half of its full size.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Environments of other packages: found by their id, and made readable for agents that see one array."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Mapping
 from functools import partial

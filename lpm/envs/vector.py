@@ -5,8 +5,6 @@ into an ordinary `gymnasium.Env`. Row `i` of a batch seeded with `s` behaves lik
 `s + i`, whatever the number of rows, and all three autoreset modes give the same real transitions.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """What an experiment shows, as plain data: per-seed scores and curves, the paper's numbers, the paper's claims."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

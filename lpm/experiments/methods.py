@@ -1,7 +1,5 @@
 """Methods as people write them: a bonus by name, with fields if wanted."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

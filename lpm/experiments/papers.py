@@ -8,8 +8,6 @@ In the `pyproject.toml` of such a package:
 Loading `my_package` must be cheap: experiments and commands are named there, and imported only when they are asked for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Visits per cell as a picture: rows from the top, NaN where no agent can be."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Models in closed form: ridge regression, Bayesian regression, and covariances that fade with age. No gradient."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """The dynamics model f(o, a), one that also predicts its variance, the error model g(o, a), and inverse dynamics."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """What closed-form models see: features that are never trained, and columns of a regression."""
 
-from __future__ import annotations
-
 import math
 
 import torch

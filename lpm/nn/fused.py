@@ -5,8 +5,6 @@ autograd's bookkeeping and fresh memory take as long as the matrix products. `In
 per rollout. The numbers are those of the ordinary modules up to rounding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

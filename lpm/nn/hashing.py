@@ -1,7 +1,5 @@
 """Counting visits in fixed memory: 64-bit keys of observations, and a sketch that counts keys."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import dataclass

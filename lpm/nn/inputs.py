@@ -1,7 +1,5 @@
 """From raw observations to what networks see, by running statistics that take effect only when committed."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal, get_args

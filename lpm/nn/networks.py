@@ -1,7 +1,5 @@
 """MLPs, and the paper's encoders and decoders, chosen by the shape of the observation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise

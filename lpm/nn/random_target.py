@@ -1,7 +1,5 @@
 """Random network distillation: a trained network imitates a frozen random one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -8,8 +8,6 @@ against "nothing changes but what the action usually does", noise of variance R 
 so the lag-1 product tells noise from change. Kalman's steady gain follows from ρ = R / E[e_t²].
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -3,8 +3,6 @@
 Everything here is numbers; the page and the exported tables show the same ones.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping

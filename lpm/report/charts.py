@@ -1,7 +1,5 @@
 """The numbers behind the charts of the page, as JSON."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

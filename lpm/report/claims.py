@@ -4,8 +4,6 @@ Each claim is judged at the largest scale that has as many seeds as could settle
 seeds or more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from lpm.experiments.evidence import Claim, size_of

@@ -1,7 +1,5 @@
 """Everything on the page as files: scores and claims as CSV, tables as LaTeX and Markdown, and the figures."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """All that is said of colour, for page and figures: one hue a family of methods, which the class of a bonus states."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Figures for papers and docs, drawn with matplotlib: curves, scores and maps of visits as PNG, SVG and PDF."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping, Sequence
 from textwrap import fill

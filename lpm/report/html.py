@@ -1,7 +1,5 @@
 """One self-contained page of all evidence, from the templates: nothing is fetched, everything from a file is text."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

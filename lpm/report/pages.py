@@ -1,7 +1,5 @@
 """From folders of results to a page: read, turn into evidence, analyse, write."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One order of all methods over all experiments, and who leads."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

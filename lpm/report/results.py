@@ -1,7 +1,5 @@
 """Find and read result files. What cannot be trusted is named and left out, never averaged in."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence

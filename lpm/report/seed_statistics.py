@@ -4,8 +4,6 @@ A bootstrap draws runs with replacement. Every function that draws takes a gener
 numbers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

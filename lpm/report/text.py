@@ -1,7 +1,5 @@
 """Numbers and names as text, the same on the page and in exported tables."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Folders of `lpm train` as evidence: curves and last values of what was recorded, per bonus and environment."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -13,8 +13,6 @@
 ('finished', [32, 64])
 """
 
-from __future__ import annotations
-
 from lpm.runs.build import build as build
 from lpm.runs.build import make_envs as make_envs
 from lpm.runs.checkpoint import CheckpointError as CheckpointError

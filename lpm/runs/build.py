@@ -1,7 +1,5 @@
 """From a config to environments, bonus and agent."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import fields
 from typing import Any

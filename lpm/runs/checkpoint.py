@@ -5,8 +5,6 @@ first 16 digits of its checksum. It is written under a temporary name, flushed t
 kept, so that one damaged later costs only the steps since the other.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -4,8 +4,6 @@
 group. Whoever has a group already (Ray Train, RLlib, one's own script) passes `ProcessGroup.of_torch()` to `train`.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import sys

@@ -1,7 +1,5 @@
 """Where metrics go besides `metrics.jsonl`. Each service is an optional package, imported only if asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec

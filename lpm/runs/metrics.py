@@ -1,7 +1,5 @@
 """`metrics.jsonl`: one JSON object a line, append-only, readable while the run goes on."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

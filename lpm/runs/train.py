@@ -1,7 +1,5 @@
 """Training one run to its end, through interruptions."""
 
-from __future__ import annotations
-
 import math
 import signal
 import threading

@@ -1,8 +1,6 @@
 """Files that are whole or absent: a reader sees the old one or the new one, never half of one; untrusted files, read
 within bounds."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """Locks that end with their owner: the kernel's, which it releases when the process that holds one is gone."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ Written here, tensor by tensor, because the package's writer holds the whole fil
 a look at the header, of which the package would take the last of two equal keys.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -4,8 +4,6 @@ A tree has dicts, lists, tuples, tensors, NumPy arrays, byte strings, numbers, t
 is an object with one key that begins with "$".
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -5,8 +5,6 @@ below half of what the count of true cells reaches. The agent is that of Mountai
 defaults in every environment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial

@@ -1,7 +1,5 @@
 """The runs of the suite: which there are, how each is done, and what was measured in them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial

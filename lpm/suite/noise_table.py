@@ -4,8 +4,6 @@ From one fixed state, action 0 always leads to the same observation and action 1
 episode of its own, so the noisy transition is the same one for ever. Same budget and seeds for all methods.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

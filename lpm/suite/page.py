@@ -1,7 +1,5 @@
 """The scorecard as one self-contained page: in words, its scores, the baselines beside it, maps and curves."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A scorecard: what the suite says of one bonus, as plain values that a file holds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from operator import itemgetter

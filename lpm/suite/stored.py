@@ -4,8 +4,6 @@ The package holds the runs of both references as numbers, so that nobody must ru
 project's leaderboard in short.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources

@@ -1,7 +1,5 @@
 """Values of fields, and what a search may try for one, as written on the command line."""
 
-from __future__ import annotations
-
 import ast
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A job: one run of a sweep, the file its result goes to, its scratch folder, and one attempt at it."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import json

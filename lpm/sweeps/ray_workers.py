@@ -4,8 +4,6 @@ Only the driver, which holds the sweep's locks, writes result files. Tasks write
 where those are on storage that all nodes share, a run whose node dies goes on from its checkpoint on another one.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import os

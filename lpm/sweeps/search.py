@@ -1,7 +1,5 @@
 """A search over settings with Optuna: seeded, kept in a file, and going on where it was killed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

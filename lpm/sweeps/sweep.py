@@ -1,7 +1,5 @@
 """Run many independent jobs, one result file each; finished ones are never run again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The end of an error message: what was probably meant. Needs nothing but the standard library."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """What is installed: versions that a number was made with, and the command that adds an extra to this installation."""
 
-from __future__ import annotations
-
 import json
 import platform
 from collections.abc import Mapping

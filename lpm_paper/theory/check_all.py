@@ -1,7 +1,5 @@
 """One call that does everything: checks, streams, figures, files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Checks of what the algorithm does: pure noise, queues, the two expectations, single-sample gains."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lpm_paper.theory import noise

@@ -1,7 +1,5 @@
 """Checks of the exact models, the two theorems and their limits."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lpm_paper.theory import limits

@@ -4,8 +4,6 @@ They read the exact learner and, where the name says so, the truth. Their correl
 therefore a property of the *idea*, free of any optimiser; networks can only be plugged in beside them.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 

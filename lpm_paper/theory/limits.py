@@ -6,8 +6,6 @@ reward is E over theta ~ prior of log MSE on the data, minus log MSE(theta_D) on
 with the best error model there can be, is E over fresh o' of the old model's log error minus that of the new model.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

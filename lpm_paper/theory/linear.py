@@ -1,7 +1,5 @@
 """Bayesian linear regression with known noise variance, in closed form."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The library's bonuses, networks and all, on the learning streams whose information gain is known exactly."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rewards of LPM: for pure Gaussian noise, in closed form, and for one cell of a table with a literal FIFO queue."""
 
-from __future__ import annotations
-
 from collections import deque
 from typing import NamedTuple
 

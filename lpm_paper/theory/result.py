@@ -1,7 +1,5 @@
 """The outcome of one named check: what was expected, what was measured, and whether they agree."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, Protocol
 

@@ -10,8 +10,6 @@ cycle, and `update(obs, action, next_obs)`, which learns from it, after the shar
 world, the learner and a seed, and may ignore the first two.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

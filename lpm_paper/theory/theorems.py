@@ -1,7 +1,5 @@
 """The paper's two theorems as exact numbers, the identity that explains the first, and why the error is a log MSE."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

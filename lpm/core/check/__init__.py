@@ -1,7 +1,5 @@
 """`check_intrinsic`: the `check_env` of bonuses. Each rule of the contract is a function that fails with numbers."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 from functools import partial

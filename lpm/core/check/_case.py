@@ -1,7 +1,5 @@
 """What the rules of `check_intrinsic` share: the bonus under test, random blocks, comparisons."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Rules of `check_intrinsic`, each a function that fails with numbers; they are tested in this order."""
 
-from __future__ import annotations
-
 import copy
 import io
 import pickle
