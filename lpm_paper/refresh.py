@@ -73,20 +73,24 @@ def full_table(analyses: Analyses, name: str, part: str = "") -> str:
     raise SystemExit(f"no results; there are {', '.join(analyses)}")
 
 
-def short_table(show: Callable[[Summary], str], analyses: Analyses, stem: str, metric: str, *methods: str) -> str:
-    """EXPERIMENT METRIC METHOD…: a row a method, a column a condition. Bold: the best, and the recommended one."""
+def short_table(show: Callable[[Summary], str], analyses: Analyses, stem: str, metric: str, *words: str) -> str:
+    """EXPERIMENT METRIC METHOD… [in CONDITION…]: a row a method, a column a condition. Bold: the best, and ours."""
     analysis = analysis_of(analyses, stem)
     if metric not in analysis.evidence.metrics:
         raise SystemExit(f"{stem} has no metric {metric!r}; it has {', '.join(analysis.evidence.metrics)}")
     table = analysis.table(metric)
+    at = words.index("in") if "in" in words else len(words)
+    methods, chosen = words[:at], words[at + 1 :] or tuple(table.conditions)
+    if unknown := [condition for condition in chosen if condition not in table.conditions]:
+        raise SystemExit(f"no results in {', '.join(unknown)} of {stem}; there are {', '.join(table.conditions)}")
     rows = []
     for method in methods:
         if method not in table.methods:
             raise SystemExit(f"no results of {method!r} in {stem}; there are {', '.join(table.methods)}")
         name = table.methods[method] if method in (*REFERENCES, *FORMER) else f"`{bonus_of(method)}`"
         first = f"**{name}**" if method == RECOMMENDED else name
-        rows.append([first, *table.row(method, table.conditions, lambda cell: show(cell.summary))])
-    return markdown_table(("bonus", *table.conditions.values()), rows)
+        rows.append([first, *table.row(method, chosen, lambda cell: show(cell.summary))])
+    return markdown_table(("bonus", *(table.conditions[condition] for condition in chosen)), rows)
 
 
 def headline(analyses: Analyses, *places: str) -> str:
