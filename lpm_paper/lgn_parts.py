@@ -5,6 +5,9 @@ The world and the agent are those of the suite's rooms, where noise of every fam
 
 from dataclasses import replace
 
+import torch
+from torch import Tensor
+
 from lpm.bonuses.lgn import LGN, RIDGE
 from lpm.experiments.experiment import Method
 from lpm.experiments.training import Condition, Scale, TrainingExperiment
@@ -26,6 +29,17 @@ class LGNWithoutPrior(LGN):
         self.models = RidgeByAction(self.design.actions, self.design.columns, 2 * self.state.width, ridge=RIDGE)
 
 
+class LGNWithoutFloor(LGN):
+    """LGN that takes what its filter leaves over for distance."""
+
+    label = "LGN, no floor of noise"
+
+    def _update(self, generator: torch.Generator) -> dict[str, Tensor]:
+        metrics = super()._update(generator)
+        self.floor.zero_()
+        return metrics
+
+
 PARTS = {
     "lgn": Method("LGN", "lgn"),
     "gate-off": Method("no gate", "lgn", {"gate": False}),
@@ -37,6 +51,8 @@ PARTS = {
     "fourier-0": Method("f and g linear", "lgn", {"fourier": 0}),
     "prior-off": Method("f expects nothing, not persistence", "lpm_paper.lgn_parts:LGNWithoutPrior"),
 }
+ON_MINIGRID_ALONE = {"floor-off": Method("noise that is left counts", "lpm_paper.lgn_parts:LGNWithoutFloor")}
+"""What makes no difference in rooms: the floor of noise is 0 for a few numbers."""
 METHODS = {**PARTS, **{name: ADDED[name] for name in ("none", "random", "cell_counts")}}
 NOISE = {"none": "no noise", "action": "noise action", "small": "small noise", "place": "noise by place",
          "stays": "noise that stays"}  # fmt: skip
@@ -71,12 +87,12 @@ ON_MINIGRID = replace(
     name="lgn-parts-minigrid",
     not_ranked="compares settings of one method",
     title="LGN: what each part contributes on MiniGrid",
-    about=("MultiRoom-N4-S5, clean and with a TV. LGN is changed in one place at a time.",),
-    variants={name: CONDITIONS[name] for name in ("multiroom-n4-s5", "multiroom-n4-s5-tv")},
-    methods=PARTS,
+    about=("MultiRoom-N4-S5: clean, with a TV, with Gaussian noise. LGN is changed in one place at a time.",),
+    variants={name: CONDITIONS[name] for name in ("multiroom-n4-s5", "multiroom-n4-s5-tv", "multiroom-n4-s5-gaussian")},
+    methods=PARTS | ON_MINIGRID_ALONE,
     sizes={
         "smoke": Scale(512, 2, {**AGENT, "num_envs": 4, "rollout_steps": 32}, ("lgn", "gate-off"),
                        ("multiroom-n4-s5-tv",)),
-        "short": Scale(100_000, 5, AGENT, tuple(PARTS)),
+        "short": Scale(2_000_000, 5, AGENT, tuple(PARTS | ON_MINIGRID_ALONE)),
     },
 )  # fmt: skip
