@@ -16,7 +16,7 @@ COMMANDS = {
     "envs": "list the environments, or draw them",
     "watch": "a film of a trained policy, and a map of where it has been",
     "suite": "score a bonus under many kinds of noise",
-    "reproduce": "run an experiment of the paper: table, figure, page",
+    "reproduce": "repeat a stored experiment: tables, figures, page",
     "tune": "search the settings of a bonus on an environment",
     "doctor": "versions, threads, devices, data, and what is missing",
 }

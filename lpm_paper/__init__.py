@@ -13,5 +13,5 @@ PAPER = Paper(
             "minigrid", "deep-sea", "hostile",
         )
     } | {"lgn-parts-minigrid": "lpm_paper.lgn_parts:ON_MINIGRID"},
-    commands={"theory": ("lpm_paper.theory_command", "check the theorems and their limits by running them")},
+    commands={"theory": ("lpm_paper.theory_command", "check the theorems of the LPM paper by running them")},
 )  # fmt: skip

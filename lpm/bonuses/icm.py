@@ -39,7 +39,7 @@ class ICMConfig(LearnerConfig):
     """Adam learning rate (ICM code: 1e-3 in effect; IDF code: 1e-4)."""
 
 
-@register("idf", label="IDF", detach_features=True)
+@register("idf", label="IDF", use="ICM whose features come from the inverse model alone.", detach_features=True)
 @register("icm")
 class ICM(Learner):
     """Prediction error in features of inverse dynamics (ICM trains them by both losses, IDF by the inverse only)."""

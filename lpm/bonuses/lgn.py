@@ -106,7 +106,7 @@ class LGNConfig:
 
 
 @register("lgn")
-@register("lgn_lifelong", label="LGN, lifelong", memory="lifelong")
+@register("lgn_lifelong", label="LGN, lifelong", use="LGN without episodes, for SAC, DQN, TD3.", memory="lifelong")
 class LGN(IntrinsicReward):
     """Learnability-gated novelty: distance to what was seen, as far as what comes next can be predicted at all."""
 

@@ -68,7 +68,7 @@ def run(args: Sequence[str]) -> int:
             continue
         shown = bool(options.names) if options.fields is None else options.fields
         bonus, formula = entry.bonus, (entry.bonus.__doc__ or "").strip().partition("\n")[0]
-        lines: list[Text | Padding] = [Text(bonus.use or formula)]
+        lines: list[Text | Padding] = [Text(entry.use or formula)]
         if entry.defaults:
             lines.append(Text(f"with {', '.join(f'{field}={value!r}' for field, value in entry.defaults.items())}"))
         if shown:

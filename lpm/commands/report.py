@@ -28,6 +28,7 @@ def run(args: Sequence[str]) -> int:
         raise ValueError("expected at least one folder with results, got none")
     from lpm.report.pages import write_pages
     from lpm.report.ranking import rank
+    from lpm.report.text import count_of
 
     console = terminal()
     with console.status("reading and drawing"):
@@ -42,7 +43,7 @@ def run(args: Sequence[str]) -> int:
         words = {what: ", ".join(f"{n} {verdict}" for verdict, n in sorted(found[what].items())) for what in found}
         told = "; ".join(f"{what}: {said}" for what, said in words.items() if said)
         scale = f" ({analysis.evidence.scale})" if analysis.evidence.scale else ""
-        console.print(f"{analysis.evidence.name}{scale}: {told or 'nothing in the paper to compare with'}")
+        console.print(f"{analysis.evidence.name}{scale}: {told or count_of(len(analysis.methods), 'method')}")
         if analysis.evidence.unfinished:
             console.print(analysis.evidence.unfinished, style="yellow")
     ranking = rank(written.analyses)

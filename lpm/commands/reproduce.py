@@ -1,4 +1,4 @@
-"""`lpm reproduce NAME`: run an experiment of the paper and report it."""
+"""`lpm reproduce NAME`: run an experiment and report it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,17 +11,16 @@ import tyro
 from rich.console import Console
 
 from lpm.commands.terminal import continued, parse, print_table, terminal
+from lpm.experiments.papers import installed
 from lpm.report.analysis import NOT_RUN, Analysis, Cell
 from lpm.report.text import as_printed, count_of, plus_minus
 
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Run an experiment of the paper: every method, condition and seed, then tables and a page. Rerun to continue."""
+    """Repeat a stored experiment: every method, condition and seed, then tables and a page. Rerun to continue."""
 
-    name: Annotated[str, tyro.conf.Positional]
-    """Of the LPM paper: mnist (Fig. 2), maze (Fig. 3), mountain-car (Table 2), atari (Fig. 4), montezuma (Fig. 5),
-    lava (appendix), overhead, ablation. Of this project: lgn-parts, minigrid, hostile. Other packages may add more."""
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(help=f"One of {', '.join(installed().experiments)}.")]
     scale: Literal["smoke", "short", "long", "paper"] = "short"
     """The budget. smoke: seconds; short: for two cores; long: more steps, where it exists; paper: the paper's own."""
     seeds: int | None = None

@@ -31,13 +31,15 @@ class Entry:
     """Config fields that this name sets differently from the class."""
     label: str = ""
     """The name in tables and legends."""
+    use: str = ""
+    """What it is for, in one sentence."""
 
 
 _ENTRIES: dict[str, Entry] = {}
 
 
-def register(name: str, *, label: str | None = None, **defaults: Any) -> Callable[[B], B]:
-    """Class decorator: make a bonus available as `make(name, ...)`, perhaps with its own label and config defaults.
+def register(name: str, *, label: str = "", use: str = "", **defaults: Any) -> Callable[[B], B]:
+    """Class decorator: make a bonus available as `make(name, ...)`, perhaps with its own label, use and defaults.
 
     Packages that should be found without being imported declare an entry point instead, in `pyproject.toml`:
 
@@ -54,7 +56,7 @@ def register(name: str, *, label: str | None = None, **defaults: Any) -> Callabl
         # the same class again is fine: modules are reloaded, notebook cells run twice
         if known is not None and _address(known.bonus) != _address(bonus):
             raise ValueError(f"register({name!r}) for {_address(bonus)}: the name is taken by {_address(known.bonus)}")
-        _ENTRIES[name] = Entry(name, bonus, defaults, label or vars(bonus).get("label") or name)
+        _ENTRIES[name] = Entry(name, bonus, defaults, label or vars(bonus).get("label") or name, use or bonus.use)
         return bonus
 
     return decorate

@@ -142,7 +142,8 @@ FAMILIES = {"recommended", "progress", "novelty", "episodic", "error", "disagree
 def test_every_bonus_says_what_it_is_for() -> None:
     entries = [lookup(name) for name in lpm.names()]
     assert len({entry.label for entry in entries}) == len(entries)
-    assert not [entry.name for entry in entries if entry.bonus.family not in FAMILIES or not entry.bonus.use]
+    assert len({entry.use for entry in entries}) == len(entries)
+    assert not [entry.name for entry in entries if entry.bonus.family not in FAMILIES or not entry.use]
 
 
 def test_a_subclass_is_not_called_by_its_parents_label(monkeypatch: pytest.MonkeyPatch) -> None:
