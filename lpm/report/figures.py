@@ -24,8 +24,12 @@ _DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 1.5, 1,
 
 
 def draw_curves(analysis: Analysis, metric: str, looks: Mapping[str, Look]) -> Any:
-    """Mean of every method; those in focus have their colour and a band, the others are grey and share one entry."""
-    panels = analysis.panels(metric)
+    """Mean of every method; those in focus have their colour and a band, the others are grey and share one entry.
+
+    A condition with one method alone compares nothing, and is left out where others have more.
+    """
+    every = analysis.panels(metric)
+    panels = {condition: bands for condition, bands in every.items() if len(bands) > 1} or every
     figure, axes = _panels(list(analysis.conditions(panels).values()))
     focus = in_focus(analysis)
     others = {band.method for bands in panels.values() for band in bands} - set(focus)

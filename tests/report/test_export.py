@@ -192,6 +192,17 @@ def test_a_condition_where_every_curve_is_zero_has_no_panel_unless_all_have_none
         assert ("zero for all methods has no chart" in text) == (shown == 1)
 
 
+def test_a_condition_with_one_method_alone_has_no_panel_unless_all_have_one():
+    evidence = mountain_car(methods=2, points=3)
+    metric, one = next(iter(evidence.metrics)), next(iter(evidence.methods))
+    clean = tuple(c for c in evidence.curves if c.condition == "deterministic" or c.method == one)
+    alone = tuple(c for c in evidence.curves if c.method == one)
+    for curves, shown in ((evidence.curves, 2), (clean, 1), (alone, 2)):
+        analysis = analyse(dataclasses.replace(evidence, curves=curves))
+        figure = drawing.draw_curves(analysis, metric, looks(list(evidence.methods)))
+        assert len([axis for axis in figure.axes if axis.get_title()]) == shown
+
+
 def test_few_lines_are_coloured_and_the_grey_ones_share_an_entry_of_the_legend():
     evidence = mountain_car(methods=12, points=3)
     metric = next(iter(evidence.metrics))
