@@ -152,7 +152,7 @@ def bonus_table(analyses: Analyses, bonus: str) -> str:
         raise SystemExit(f"results/noise_table has no {bonus!r}; it has {', '.join(noise)}")
     cards = leaderboard.scorecards()
     own = {place: card for place, card in enumerate(cards, 1) if card["name"] == bonus}
-    rows = [["[Suite](../suite.md): total score", f"{hundredths(card['total']['value'])}, place {at} of {len(cards)}"]
+    rows = [["[Suite](/suite.md): total score", f"{hundredths(card['total']['value'])}, place {at} of {len(cards)}"]
             for at, card in own.items()]  # fmt: skip
     method = next((m for m in ALL if ALL[m].bonus == bonus and ALL[m].policy == "learnt"), bonus)
     for title, stem, metric in SCORES:
@@ -161,7 +161,7 @@ def bonus_table(analyses: Analyses, bonus: str) -> str:
         if said := [f"{rounded_mean(cell.summary.mean)} ({label})" for label, cell in cells.items() if cell]:
             rows.append([title, ", ".join(said)])
     left = f"{rounded_mean(noise[bonus].final[1])} on noise, {rounded_mean(noise[bonus].unseen)} on something new"
-    rows.append(["[Noise table](../noise_table.md): the bonus after learning", left])
+    rows.append(["[Noise table](/noise_table.md): the bonus after learning", left])
     for card in own.values():
         rows.append(["Time of training in the suite, as a multiple of no bonus", f"{card['cost']:.1f}"])
     return markdown_table(("measured", "result"), rows)
@@ -177,13 +177,37 @@ def settings(analyses: Analyses, *bonuses: str) -> str:
     return "\n".join(tables)
 
 
+def program(analyses: Analyses, *bonuses: str) -> str:
+    """NAME…: the shortest program that trains with each bonus."""
+    return "\n\n".join(f"```{language}\n{code}\n```" for language, code in map(_program, bonuses))
+
+
+def _program(bonus: str) -> tuple[str, str]:
+    command = f"lpm train MountainCar-v0 --bonus {bonus}"
+    if "yes" not in learners(bonus) or bonus == "none":
+        return "bash", f"{command} --steps 100000"
+    replayed = bonus.endswith("_lifelong")
+    learner, adapter = ("DQN", "IntrinsicReplayBuffer") if replayed else ("PPO", "IntrinsicCallback")
+    lines = [
+        f"from stable_baselines3 import {learner}",
+        f"from lpm.adapters.sb3 import {adapter}",
+        "",
+        f'model = {learner}("MlpPolicy", "MountainCar-v0", {"" if replayed else "n_steps=256, "}device="cpu")',
+    ]
+    if replayed:
+        lines += [f'{adapter}.attach(model, "{bonus}")', "model.learn(100_000)"]
+    else:
+        lines += [f'model.learn(100_000, callback={adapter}("{bonus}"))  # or: {command}']
+    return "python", "\n".join(lines)
+
+
 def overview(analyses: Analyses, title: str) -> str:
     """TITLE of the column of uses: every bonus, what it rewards and is for, and what it works with."""
-    pages, rows = {"lgn_lifelong": "lgn", "episodic_count": "count"}, []
-    ours = [name for name in names() if (ROOT / f"docs/bonuses/{pages.get(name, name)}.md").exists()]  # no plug-ins
+    rows = []
+    ours = [name for name in names() if (ROOT / "docs" / page_of(name)).exists()]  # no plug-ins
     for name in sorted(ours, key=RECOMMENDED.__ne__):
-        kind, use = FAMILIES[family_of(name)].label, lookup(name).bonus.use
-        rows.append((f"[`{name}`]({pages.get(name, name)}.md)", kind, use, *learners(name)))
+        kind, use = FAMILIES[family_of(name)].label, lookup(name).use
+        rows.append((f"[`{name}`](/{page_of(name)})", kind, use, *learners(name)))
     return markdown_table(("bonus", "rewards", title, ON_POLICY, OFF_POLICY), rows)
 
 
@@ -198,10 +222,10 @@ ON_POLICY, OFF_POLICY = "SB3's PPO, A2C …, TorchRL, RLlib, your loop", "SB3's 
 FITS = ("works with", "observations", "actions", ON_POLICY, OFF_POLICY)
 SPACES = ("vectors, images, grids", "`Discrete`, `MultiDiscrete`, `MultiBinary`, `Box`")
 SCORES = (
-    ("[MountainCar](../results/mountain_car.md): grid cells visited of 100", "mountain-car-short", "cells"),
-    ("[Maze](../results/maze.md), 10,000 steps: grid cells visited", "maze-short", "cells"),
-    ("[LavaCrossing](../results/lava_crossing.md): success rate", "lava-short", "success"),
-    ("[Overhead](../results/overhead.md): processor time added, %", "overhead-short", "overhead"),
+    ("[MountainCar](/results/mountain_car.md): grid cells visited of 100", "mountain-car-short", "cells"),
+    ("[Maze](/results/maze.md), 10,000 steps: grid cells visited", "maze-short", "cells"),
+    ("[LavaCrossing](/results/lava_crossing.md): success rate", "lava-short", "success"),
+    ("[Overhead](/results/overhead.md): processor time added, %", "overhead-short", "overhead"),
 )
 """What a bonus's page shows: title, EXPERIMENT, metric."""
 
@@ -337,6 +361,7 @@ MARKERS: Mapping[str, Callable[..., str]] = {
     "headline": headline,
     "verdicts": verdicts,
     "bonus": bonus_table,
+    "program": program,
     "settings": settings,
     "options": options,
     "overview": overview,
@@ -360,13 +385,15 @@ INLINE = re.compile(r"number|sb3 (?!table)|verdicts sentence")
 def refreshed(text: str, analyses: Analyses, page: str = "page") -> str:
     """A page with its marked places made anew; a marker that cannot be filled is named with its page."""
 
+    root = "docs/" if page == "README.md" else "../" * (page.count("/") - 1)
+
     def filled(match: re.Match[str]) -> str:
         kind, words = match[1], match[2].split()
         opening = match[0][: match[0].index("-->") + 3]
         try:
             if kind not in MARKERS:
                 raise SystemExit(f"expected one of {', '.join(MARKERS)}")
-            made = MARKERS[kind](analyses, *words)
+            made = MARKERS[kind](analyses, *words).replace("](/", f"]({root}")  # links are from docs/
         except (SystemExit, ValueError) as problem:
             raise SystemExit(f"{page}: <!-- {match[1]} {match[2]} -->: {problem}") from None
         # Markdown: a table that follows a comment without an empty line is part of the comment
@@ -387,6 +414,12 @@ def analysis_of(analyses: Analyses, stem: str) -> Analysis:
 def bonus_of(method: str) -> str:
     """The registered name of a method's bonus, as it is typed; the method's own where there is none."""
     return method if method not in ALL or ALL[method].bonus == "none" else ALL[method].bonus
+
+
+def page_of(bonus: str) -> str:
+    """The page of a bonus under docs."""
+    shared = {"lgn_lifelong": "lgn", "episodic_count": "count"}
+    return f"bonuses/{shared.get(bonus, bonus)}.md"
 
 
 def read_json(path: Path) -> Any:
