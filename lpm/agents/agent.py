@@ -199,10 +199,10 @@ class Agent:
             known = values[..., head], final[..., head], last[:, head]
             advantages.append(gae(rewards, *known, *flags, gamma=gamma, lam=c.gae_lambda, episodic=episodic))
         stacked = np.stack(advantages, axis=-1)
-        valid = slice(None) if block.valid.all() else torch.from_numpy(block.valid.ravel())
+        valid = slice(None) if block.valid.all() else torch.from_numpy(block.valid.ravel()).to(self.device)
 
         def rows(x: Tensor) -> Tensor:
-            return x.flatten(0, 1)[valid].to(self.device)
+            return x.flatten(0, 1).to(self.device)[valid]
 
         obs = rows(block.transitions.obs)
         if self.channels_last and obs.ndim == 4:

@@ -18,7 +18,7 @@ from training_runs import EXPERIMENT, METHODS, SEEDS, checkpoints, often, traini
 from lpm.sweeps import load_result, run_jobs
 
 PROGRAM = Path(__file__).parent / "training_runs.py"
-TIMING = ("seconds", "time_shares")
+TIMING = ("seconds", "cpu_seconds", "time_shares")
 
 
 def start(out: Path, ray: str) -> subprocess.Popen[bytes]:
