@@ -52,8 +52,8 @@ class BayesGain(Learner):
 
     def _build(self) -> None:
         spaces, config = self.spaces, self.config
-        self.experience = Experience(spaces, self.rollout)
         vector = spaces.kind == "vector"
+        self.experience = Experience(spaces, self.rollout, clip=math.inf if vector else None)  # any unit: see moments
         state = math.prod(spaces.input_shape) if vector else config.state
         inputs = state + spaces.action_width
         scale = math.sqrt(inputs) if config.length_scale is None else config.length_scale

@@ -331,7 +331,8 @@ class ObservationInput(nn.Module):
             return self.laid_out(obs).float().sub_(mean).div_(std).clamp_(-clip, clip)
         x = self.raw(obs)
         if self.moments is None:
-            return x if obs.dtype == torch.uint8 else x.clamp(-OVERFLOW_CLIP, OVERFLOW_CLIP)  # bounds may be broken
+            bound = max(OVERFLOW_CLIP, self.clip or 0)
+            return x if obs.dtype == torch.uint8 else x.clamp(-bound, bound)  # bounds may be broken
         return self.moments.normalise(x, self.clip)
 
     @torch.no_grad()
