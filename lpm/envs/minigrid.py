@@ -37,6 +37,8 @@ _NUMBER = {tuple(codes): number for number, codes in enumerate(_CODES.tolist())}
 _UNSEEN, _EMPTY = _NUMBER[0, 0, 0], _NUMBER[1, 0, 0]
 _OPAQUE = (_CODES[:, 0] == 2) | ((_CODES[:, 0] == 4) & (_CODES[:, 2] > 0))  # walls, and doors that are not open
 _AHEAD = ((1, 0), (0, 1), (-1, 0), (0, -1))
+LARGEST_STD = 1e30
+"""Of Gaussian noise: observations with it are still numbers of single precision."""
 _WIDEST_TABLE = 9  # of views whose lines of sight are looked up
 
 
@@ -81,7 +83,8 @@ class MiniGridVector(BatchedEnv):
         """`settings` are those of the environment, such as `agent_view_size` or `max_steps`."""
         expect(observation in get_args(View), f"observation: expected one of {', '.join(get_args(View))}", observation)
         expect(noise in get_args(Noise), f"noise: expected one of {', '.join(get_args(Noise))}", noise)
-        expect(0 <= noise_std < np.inf, "noise_std: expected a finite number of at least 0", noise_std)
+        fits = isinstance(noise_std, (int, float)) and 0 <= noise_std <= LARGEST_STD
+        expect(fits, f"noise_std: expected a finite number from 0 to {LARGEST_STD:g}", noise_std)
         self._kind, self.noise = observation, noise
         spec = gym.spec(env_id)
         create = grid_class(spec)

@@ -199,8 +199,9 @@ def test_rides_ball_changes_colour_on_drop_alone() -> None:
 def test_wrong_settings_are_said() -> None:
     with pytest.raises(ValueError, match="noise: expected one of none, action, gaussian, got 'tv'"):
         MiniGridVector(DOORKEY, 1, noise="tv")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="noise_std: expected a finite number"):
-        MiniGridVector(DOORKEY, 1, noise="gaussian", noise_std=-1)
+    for wrong in (-1, float("nan"), float("inf"), 3e38, "nan", None, [1, 2]):  # a word of the command line is text
+        with pytest.raises(ValueError, match="noise_std: expected a finite number"):
+            MiniGridVector(DOORKEY, 1, noise="gaussian", noise_std=wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no_such"):
         MiniGridVector(DOORKEY, 1, no_such=1)
     env = MiniGridVector(DOORKEY, 2)
