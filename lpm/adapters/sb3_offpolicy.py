@@ -245,7 +245,7 @@ def start_entropy(model: Any, config: MixerConfig) -> None:
     critic long after α has fallen, so that to reach a goal is a loss. A coefficient that was chosen or learnt stays.
     """
     start, default = 1 - model.gamma, getattr(model, "ent_coef", None) == "auto" and model.num_timesteps == 0
-    if default and start > 0 and config.common and config.weight > 0:
+    if default and 0 < start < 1 and config.common and config.weight > 0:
         log.warning(f"the entropy coefficient starts at {start:.2g}, on the scale of the bonus, instead of 1")
         with torch.no_grad():
             model.log_ent_coef.fill_(math.log(start))

@@ -173,7 +173,9 @@ def test_weight_one_changes_the_policy_and_weight_zero_does_not(name: str, bonus
 
 
 @pytest.mark.parametrize("name", ["SAC", "TQC"])
-def test_the_entropy_coefficient_starts_on_the_common_scale_unless_it_was_chosen(name: str) -> None:
+def test_the_entropy_coefficient_starts_on_the_common_scale_unless_it_was_chosen(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     def started(weight: float = 0.3, mixer: MixerConfig | None = None, steps: int = 0, **settings: Any) -> float:
         model = off_policy(name, environment(name), **{"gamma": 0.9, **settings})
         model.num_timesteps = steps
@@ -182,7 +184,10 @@ def test_the_entropy_coefficient_starts_on_the_common_scale_unless_it_was_chosen
 
     assert started() == pytest.approx(0.1)
     assert started(ent_coef="auto_0.5") == pytest.approx(0.5)
+    caplog.clear()
     assert started(weight=0.0) == started(mixer=PLAIN) == started(steps=1) == started(gamma=1.0) == 1.0
+    assert started(gamma=0.0) == 1.0
+    assert "entropy coefficient" not in caplog.text  # nothing was changed, nothing is said
 
 
 def test_updates_come_as_often_as_asked_and_both_returns_are_logged() -> None:
