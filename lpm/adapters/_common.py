@@ -244,7 +244,8 @@ class Steps:
         """One step of all environments; arrays are copied. Rows that are not `valid` were only reset."""
         every = np.ones(np.shape(terminated)) if valid is None else valid
         values = (obs, action, next_obs, reward, terminated, truncated, every, np.zeros(np.shape(terminated)))
-        self._rows.append(tuple(np.array(v, dtype=t) for v, t in zip(values, self._types, strict=True)))
+        with np.errstate(over="ignore"):  # what single precision does not hold is refused with its block
+            self._rows.append(tuple(np.array(v, dtype=t) for v, t in zip(values, self._types, strict=True)))
 
     def leave(self, rows: NDArray[np.bool_]) -> None:
         """The episodes of these environments are over after the latest step, without an end: they were reset."""

@@ -124,8 +124,9 @@ class Intrinsic(VectorWrapper):  # type: ignore[type-arg, unused-ignore]  # gene
         successor = following.copy()
         use_final_obs(self._mode, successor, done, info, self.obs_key)
         valid = valid_steps(self._mode, self._ended)
-        self._steps.append(self._obs, actions, successor, reward, terminated, truncated, valid)
-        self._obs, self._ended = following, np.array(done)
+        before, self._obs, self._ended = self._obs, following, np.array(done)
+        self.mixer.check("reward", np.asarray(reward)[None])  # refused here, it is in no rollout
+        self._steps.append(before, actions, successor, reward, terminated, truncated, valid)
         self.steps += self.num_envs
         return outcome
 

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from adapter_envs import LENGTHS, Constant, Paying, Tracing, assert_true_successors
+from adapter_envs import LENGTHS, TASK, Constant, Paying, Tracing, assert_true_successors
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
@@ -369,6 +369,41 @@ def test_rewards_that_are_no_numbers_are_refused_and_change_nothing(value: float
     after = envs.state_dict()
     assert all(torch.equal(before["mixer"][key], after["mixer"][key]) for key in before["mixer"])
     assert np.isfinite(envs.add_bonus(task)).all()
+
+
+@pytest.mark.parametrize("kind", [lpm.Intrinsic, IntrinsicVectorReward])
+def test_a_reward_of_the_environment_that_is_no_number_is_refused_at_its_step(
+    kind: type[lpm.Intrinsic], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It once waited with the next steps, of which one more was refused, or the whole rollout was lost."""
+    inner, still = tracing(), np.zeros(ROWS, dtype=np.int64)
+    envs = kind(inner, known(inner), mixer=PLAIN)
+    envs.reset(seed=0)
+    rewards = [envs.step(still)[1]]
+    with monkeypatch.context() as broken:
+        broken.setattr("adapter_envs.TASK", np.full_like(TASK, np.nan))
+        with pytest.raises(ValueError, match="reward: expected finite rewards of single precision, got nan"):
+            envs.step(still)
+    rewards += [envs.step(still)[1] for _ in range(3)]
+    if kind is lpm.Intrinsic:
+        envs.add_bonus(np.stack(rewards))
+    assert sum(block.shape[0] for block in envs.bonus.seen) == 4  # type: ignore[attr-defined, union-attr]
+
+
+def test_observations_beyond_single_precision_are_refused_with_no_other_warning() -> None:
+    class Far(Tracing):
+        def __init__(self, row: int) -> None:
+            super().__init__(row)
+            self.observation_space = Box(-np.inf, np.inf, (3,), np.float64)
+
+        def _obs(self) -> Any:
+            return np.full(3, 1e300)
+
+    inner = SyncVectorEnv([lambda: Far(0)] * ROWS)
+    envs = lpm.Intrinsic(inner, known(inner))
+    rewards = play(envs, 4)
+    with pytest.raises(ValueError, match="expected finite float32 numbers"):
+        envs.add_bonus(rewards)
 
 
 @pytest.mark.parametrize("kind", [complex, object, np.dtype("U1"), np.dtype("datetime64[s]")], ids=str)

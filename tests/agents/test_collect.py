@@ -189,6 +189,20 @@ def test_nan_observations_are_named() -> None:
         collector.collect(policy, generator)
 
 
+def test_numbers_near_the_end_of_single_precision_are_numbers() -> None:
+    """Their sum is none, which once gave a warning."""
+    envs = counting_envs(AutoresetMode.SAME_STEP)
+    collector, policy, generator = collector_of(envs)
+    original = envs.step
+
+    def far(actions: Any) -> Any:
+        obs, *rest = original(actions)
+        return np.full_like(obs, 3e38), *rest
+
+    envs.step = far  # type: ignore[method-assign]
+    assert collector.collect(policy, generator).transitions.obs.max() == np.float32(3e38)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_uniform_actions_follow_the_generator_not_the_policy(mode: AutoresetMode) -> None:
     collector, policy, generator = collector_of(counting_envs(mode), steps=400)
