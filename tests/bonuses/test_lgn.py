@@ -717,3 +717,36 @@ def test_noise_floor_is_seldom_beyond_two_looks_at_one_state() -> None:
     assert 0.95 < (squares > floor).double().mean() < 1  # two deviations
     assert beyond_noise(squares.sqrt(), floor).mean() < 0.7 * squares.sqrt().mean()
     assert noise_floor(9 * covariance) == pytest.approx(9 * floor)
+
+
+def test_the_floor_of_noise_goes_with_the_noise() -> None:
+    generator = torch.Generator().manual_seed(0)
+    bonus = make(lpm.Spaces(Box(-np.inf, np.inf, (60,)), Discrete(2)))
+    place, rest = torch.zeros(2, 60), torch.randn(2, 1, 60, generator=generator)
+    for rollout in range(14):
+        line = place + (0.3 * torch.randn(33, 2, 60, generator=generator)).cumsum(0)
+        place, seen = line[-1], line + torch.randn(33, 2, 60, generator=generator)
+        if rollout >= 12:  # back and forth between two readings, as noise never goes
+            seen = rest.repeat(17, 2, 1)[:33]
+        bonus.step(Transitions.build(seen[:-1], torch.zeros(32, 2, dtype=torch.int64), seen[1:]))
+        bonus.update()
+        assert rollout != 11 or bonus.floor > 0
+    assert not bonus.noise.noisy.any()
+    assert bonus.floor == 0
+
+
+def test_steps_that_could_not_be_foreseen_count_less_in_the_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    spaces = lpm.Spaces(Box(-np.inf, np.inf, (5,)), Discrete(3))
+
+    def unit() -> float:
+        bonus = make(spaces, num_envs=4, rollout_steps=64, memory="episodic")
+        _noisy_world(bonus, 12, noise="tv")
+        return float(bonus.unit.diagonal()[:2].mean())
+
+    weighted, measure = unit(), LGN._measure
+
+    def all_count(self: LGN, change: torch.Tensor, state: torch.Tensor, ordinary: torch.Tensor) -> None:
+        measure(self, change, state, torch.ones_like(ordinary))
+
+    monkeypatch.setattr(LGN, "_measure", all_count)
+    assert weighted > 1.2 * unit()
