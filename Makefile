@@ -38,7 +38,7 @@ lint: setup
 
 test: lint
 	$(BIN)/python -m pytest
-	$(BIN)/python -m pytest -q --doctest-modules lpm lpm_paper --ignore=lpm_paper/maze_miniworld.py
+	$(BIN)/python -m pytest -q --doctest-modules lpm lpm_paper
 
 coverage: setup
 	$(BIN)/python -m pytest --cov --cov-report=term

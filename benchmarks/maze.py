@@ -1,4 +1,4 @@
-"""How fast the maze is, beside Miniworld where it is installed, and what a uniform random policy covers in it.
+"""How fast the maze is, and what a uniform random policy covers in it.
 
 python benchmarks/maze.py                 # speed
 python benchmarks/maze.py --reference     # random policy, 10 seeds x 50,000 steps, all conditions
@@ -7,7 +7,6 @@ python benchmarks/maze.py --reference     # random policy, 10 seeds x 50,000 ste
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import time
 
 import numpy as np
@@ -48,24 +47,13 @@ def make(num_envs: int, width: int, height: int, noise: Noise, threads: int | No
     return NMazeVector(num_envs, noise, width, height, images=images, threads=threads)
 
 
-def miniworld_rate(width: int, height: int, seconds: float = 3.0) -> float | None:
-    """Steps per second of one Miniworld process, or None where it is not installed."""
-    if importlib.util.find_spec("miniworld") is None:
-        return None
-    from lpm_paper.maze_miniworld import MiniworldMaze
-
-    return frames_per_second(MiniworldMaze(1, width=width, height=height), seconds)
-
-
 def speed(num_envs: int) -> None:
-    print(f"| setting | one thread | {NMazeVector(1).threads} threads | Miniworld, one process |")
-    print("|---|---:|---:|---:|")
+    print(f"| setting | one thread | {NMazeVector(1).threads} threads |")
+    print("|---|---:|---:|")
     for name, width, height, noise in SETTINGS:
         single = frames_per_second(make(num_envs, width, height, noise, 1))
         several = frames_per_second(make(num_envs, width, height, noise))
-        other = miniworld_rate(width, height) if noise == "none" else None
-        beside = f"{other:,.0f} (x {several / other:.1f})" if other is not None else "–"
-        print(f"| {name}, {num_envs} envs | {single:,.0f} | {several:,.0f} | {beside} |")
+        print(f"| {name}, {num_envs} envs | {single:,.0f} | {several:,.0f} |")
 
 
 def noise_share(noise: Noise, sticky: float, seeds: int, steps: int) -> float:

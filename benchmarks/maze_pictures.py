@@ -1,12 +1,8 @@
-"""Writes the pictures of docs/maze.md: python benchmarks/maze_pictures.py docs/images
-
-The comparison with Miniworld is written where Miniworld is installed; its mean differences are printed.
-"""
+"""Writes the pictures of docs/maze.md: python benchmarks/maze_pictures.py docs/images."""
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import math
 from pathlib import Path
 from typing import Any
@@ -20,7 +16,6 @@ from lpm.envs.maze import NMazeVector, draw_map
 Picture = NDArray[np.uint8]
 VIEWS = ((2, 1, -90), (4, 10.5, 15), (9, 11.2, 75), (13, 9.5, 10), (16, 10.8, 90), (16, 2, -105))
 """Places (x, z, degrees) on a walk from the start arm through the corridor into the far arm."""
-WALK = (0.15, 0.15, 0.5, 0.1, 0.1)
 
 
 def look(envs: NMazeVector, places: tuple[tuple[float, float, float], ...]) -> Picture:
@@ -81,39 +76,11 @@ def noise_rows() -> list[list[Picture]]:
     return rows
 
 
-def against_miniworld(steps: int = 300) -> Picture:
-    from lpm_paper.maze_miniworld import MiniworldMaze
-
-    ours, theirs = NMazeVector(4), MiniworldMaze(4)
-    rng = np.random.default_rng(0)
-    ours.reset(seed=0)
-    theirs.reset(seed=0)
-    differences = []
-    equal = True
-    for _ in range(steps):
-        actions = rng.choice(5, size=4, p=WALK)
-        frames, _, _, _, info = ours.step(actions)
-        others, _, _, _, their_info = theirs.step(actions)
-        equal &= bool(np.array_equal(info["pose"], their_info["pose"]))
-        differences.append(np.abs(frames.astype(int) - others).mean())
-    print(f"{steps} steps x 4: poses equal to the last bit: {equal}")
-    print(f"mean absolute pixel difference {np.mean(differences):.2f} of 255, worst step {np.max(differences):.2f}")
-    n = len(VIEWS)
-    upper = look(NMazeVector(n), VIEWS)
-    lower = look(MiniworldMaze(n), VIEWS)
-    apart = np.abs(upper.astype(int) - lower).mean(axis=(1, 2, 3))
-    print("views of the picture:", ", ".join(f"{value:.1f}" for value in apart))
-    return grid([list(upper), list(lower)])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
-    if importlib.util.find_spec("miniworld") is not None:
-        write(folder, "maze_miniworld.png", against_miniworld())
-        return
     write(folder, "maze_views.png", grid([list(look(NMazeVector(len(VIEWS)), VIEWS)), maps(VIEWS)]))
     write(folder, "maze_noise.png", grid(noise_rows()))
 

@@ -1,10 +1,10 @@
-"""The pictures of docs/results/defaults.md and docs/results/sensors.md, from the per-seed files."""
+"""Pictures that carry the numbers they show; those of docs/results/defaults.md and docs/results/sensors.md."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[1]
 COLOURS = {"none": "#777777", "lgn": "#d62708", "sb3": "#3b6fb6"}
@@ -44,7 +44,7 @@ def sensors_data() -> dict[str, dict[str, dict[str, float]]]:
 def draw_defaults(path: Path, data: dict[str, dict[str, list[list[float]]]]) -> None:
     """Return along training, a panel a task."""
     rows = -(-len(data) // 3)
-    figure, axes = _panels(rows, 3, 1.7 * rows + 0.3)
+    figure, axes = panels(rows, 3, 7.4, 1.7 * rows + 0.3)
     for axis, (env, lines) in zip(axes, data.items(), strict=False):
         for method, line in lines.items():
             axis.plot(*line, color=COLOURS[method], linewidth=2.4 if method == "lgn" else 1.6)
@@ -55,12 +55,13 @@ def draw_defaults(path: Path, data: dict[str, dict[str, list[list[float]]]]) -> 
     for axis in axes[len(data) :]:
         axis.set_visible(False)
     figure.supylabel("mean return", fontsize=10, y=0.52)
-    _save(figure, path, data, [{"color": COLOURS[m], "linewidth": 2.4, "label": NAMES[m]} for m in COLOURS], 0.03)
+    _legend(figure, [{"color": COLOURS[m], "linewidth": 2.4, "label": NAMES[m]} for m in COLOURS], 0.03)
+    save(figure, path, data)
 
 
 def draw_sensors(path: Path, data: dict[str, dict[str, dict[str, float]]]) -> None:
     """Cells visited, a panel a task, a row a bonus."""
-    figure, axes = _panels(1, len(data), 3.0)
+    figure, axes = panels(1, len(data), 7.4, 3.0)
     for axis, (task, bonuses) in zip(axes, data.items(), strict=True):
         for row, (bonus, cells) in enumerate(bonuses.items()):
             colour = COLOURS.get(bonus, "#5b6770")
@@ -76,30 +77,33 @@ def draw_sensors(path: Path, data: dict[str, dict[str, dict[str, float]]]) -> No
     black: Any = {"color": "#333333", "linestyle": ""}
     marks = [{**black, "marker": mark, "markerfacecolor": face or "#333333", "label": name}
              for name, mark, face in MARKS.values()]  # fmt: skip
-    _save(figure, path, data, marks, 0.1)
+    _legend(figure, marks, 0.1)
+    save(figure, path, data)
 
 
-def _panels(rows: int, columns: int, height: float) -> tuple[Any, Any]:
-    import matplotlib
+def panels(rows: int, columns: int, width: float, height: float, sharey: bool = False) -> tuple[Any, Any]:
+    """A figure and its axes, row by row, without a frame at the top and on the right."""
+    from matplotlib.figure import Figure
 
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(rows, columns, figsize=(7.4, height), squeeze=False)
+    figure = Figure(figsize=(width, height))
+    axes = figure.subplots(rows, columns, sharey=sharey, squeeze=False)
     for axis in axes.flat:
         axis.spines[["top", "right"]].set_visible(False)
     return figure, axes.flat
 
 
-def _save(figure: Any, path: Path, data: Any, legend: Sequence[dict[str, Any]], bottom: float) -> None:
-    from matplotlib import pyplot
+def _legend(figure: Any, lines: Sequence[dict[str, Any]], bottom: float) -> None:
     from matplotlib.lines import Line2D
 
-    lines = [Line2D([], [], **line) for line in legend]
-    figure.legend(handles=lines, loc="lower center", ncol=len(lines), frameon=False)
+    handles = [Line2D([], [], **line) for line in lines]
+    figure.legend(handles=handles, loc="lower center", ncol=len(handles), frameon=False)
     figure.tight_layout(rect=(0, bottom, 1, 1), h_pad=0.6)
-    figure.savefig(path, dpi=140, facecolor="white", metadata={"Description": json.dumps(data), "Software": None})
-    pyplot.close(figure)
+
+
+def save(figure: Any, file: Path | IO[bytes], data: Any, dpi: int = 140) -> None:
+    """A PNG with the numbers it was drawn from, by which `refresh` sees whether it is out of date."""
+    figure.savefig(file, format="png", dpi=dpi, facecolor="white",
+                   metadata={"Description": json.dumps(data), "Software": None})  # fmt: skip
 
 
 PICTURES: dict[Path, tuple[Any, Any]] = {

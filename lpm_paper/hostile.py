@@ -4,10 +4,8 @@
 counted anew from then on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from gymnasium.envs.registration import register
@@ -18,9 +16,6 @@ from lpm.envs.vector import Array, Mask, Outcome
 from lpm.experiments.experiment import Method
 from lpm.experiments.training import Condition, Scale, TrainingExperiment, known
 from lpm_paper.methods import ALL, LABELS
-
-if TYPE_CHECKING:
-    from lpm.report.analysis import Analysis
 
 WORLDS = {
     "calm": "nothing happens",
@@ -111,20 +106,6 @@ def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[
         if values:
             found[metric] = float(np.mean(values[len(values) // 2 :]))
     return found
-
-
-def worst_first(analysis: Analysis) -> list[list[str]]:
-    """A row a method: its cells after the change in each world, the return where that moved; the fewest cells first."""
-    means = {key: cell.summary.mean for key, cell in analysis.cells.items()}
-    walked = [world for world in analysis.evidence.conditions if world != "reward"]
-    rows = []
-    for method, label in analysis.methods.items():
-        cells = {world: means[key] for world in walked if (key := ("cells", world, method)) in means}
-        shown = [f"{cells[world]:.0f}" if world in cells else "–" for world in walked]
-        paid = means.get(("return", "reward", method))
-        changed = [value for world, value in cells.items() if world != "calm"]
-        rows.append((sum(changed) / max(len(changed), 1), [label, *shown, "–" if paid is None else f"{paid:.2f}"]))
-    return [row for _, row in sorted(rows)]
 
 
 METHODS = {

@@ -1,7 +1,6 @@
 """The leaderboard of the suite, from the scorecards in results/suite: tables, picture, and how stable its order is."""
 
 import io
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from lpm.suite.axes import AXES, LEAST, MOST, counted, measure
 from lpm.suite.environments import ENVIRONMENTS, LABELS, REFERENCES
 from lpm.suite.scorecard import Scorecard, hundredths, shown
 from lpm.suite.stored import packaged_references, read_scorecards, runs_from
+from lpm_paper.benchmark_pictures import save
 from lpm_paper.methods import LABELS as NAMES
 
 FOLDER = Path(__file__).resolve().parents[1] / "results" / "suite"
@@ -145,12 +145,10 @@ def _family(card: Scorecard) -> str:
 
 def png(cards: Sequence[Scorecard]) -> bytes:
     """The total of every scorecard, best first, and beside it its axes: the darker, the nearer to 1."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     figure = Figure(figsize=(12.8, 0.34 * len(cards) + 2.1), layout="constrained")
-    FigureCanvasAgg(figure)
     totals, axes = figure.subplots(1, 2, sharey=True, width_ratios=(0.72, 1.28))
     _draw_totals(totals, cards)
     _draw_axes(axes, cards)
@@ -160,8 +158,7 @@ def png(cards: Sequence[Scorecard]) -> bytes:
                for name, family in FAMILIES.items() if name in present]  # fmt: skip
     figure.legend(handles=handles, loc="outside lower left", ncols=len(handles), frameon=False, fontsize=9)
     stream = io.BytesIO()
-    metadata = {"Description": json.dumps(picture_data(cards)), "Software": None}
-    figure.savefig(stream, format="png", dpi=150, facecolor="white", metadata=metadata)
+    save(figure, stream, picture_data(cards), dpi=150)
     return stream.getvalue()
 
 

@@ -25,7 +25,7 @@ from lpm.core.bonus import IntrinsicReward
 from lpm.core.settings import expect_at_least, expect_choice
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.closed_form import MIN_STEP, FadingCovariance, RidgeByAction, inverse_root
+from lpm.nn.closed_form import FadingCovariance, RidgeByAction, inverse_root, typical_square
 from lpm.nn.frozen import Design, FrozenFeatures
 from lpm.nn.inputs import HashedSample, ObservationInput
 from lpm.nn.memory import RingBuffer, WindowMemory, nearest_weighted
@@ -48,10 +48,8 @@ def bounded_influence(rows: Tensor) -> Tensor:
     >>> bounded_influence(torch.tensor([[0.0], [0.0], [0.0], [1.0], [1.0], [10.0]])).tolist()
     [1.0, 1.0, 1.0, 0.5, 0.5, 0.009900989942252636]
     """
-    squares = rows.square().sum(1)
-    moving = squares[squares > MIN_STEP * squares.mean()]
-    middle = moving.median().clamp_min(1e-12) if len(moving) else squares.new_ones(())
-    return middle / (middle + squares)
+    middle = typical_square(rows)
+    return middle / (middle + rows.square().sum(1))
 
 
 def predictable_part(errors: Tensor, states: Tensor) -> Tensor:
@@ -99,7 +97,6 @@ class LGNFirst(IntrinsicReward):
     label = "LGN, first form"
     Config = LGNFirstConfig
     config: LGNFirstConfig
-    distributed = True
     reference = "This project; novelty as in Jiang et al. 2025 (ETD), errors timed as in Hou, An & Du 2026 (LPM)"
 
     unit: Tensor  # (D, D) features to units of one step, in which errors and variances are compared
@@ -287,12 +284,6 @@ def halved(layout: ObservationInput, obs: Tensor) -> Tensor:
 class CountedCovariance(FadingCovariance):
     """Age is counted in rows, whatever their weight."""
 
-    def add(self, rows: Tensor, weight: Tensor, *, centred: bool = True) -> None:
-        """Take in rows (B, D) by their weights (B,). Not `centred`: the second moment about 0 is meant."""
-        rows, weight = rows.double(), weight.double()
-        weighted = rows * weight.unsqueeze(1)
-        sums = weighted.sum(0) if centred else torch.zeros_like(self.sums)
-        keep = math.exp(-len(rows) / self.horizon)
-        added = weight.sum(), sums, weighted.T @ rows
-        for total, new in zip((self.total, self.sums, self.products), added, strict=True):
-            total.mul_(keep).add_(new)
+    def age(self, weight: Tensor) -> float:
+        """Of the rows (B,)."""
+        return len(weight)

@@ -105,12 +105,6 @@ PUBLISHED: tuple[Published, ...] = (
 )  # fmt: skip
 
 
-def published_table() -> str:
-    """The numbers of others, in Markdown."""
-    head = "| task | method | reported | where | what differs |\n|---|---|---|---|---|"
-    return "\n".join([head, *(f"| {n.task} | {n.method} | {n.value} | {n.source} | {n.differs} |" for n in PUBLISHED)])
-
-
 def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[str, float]:
     """Success and return over the last 100 episodes, when the task was solved, and the share of steps with noise."""
     steps, successes = known(curves, "success")

@@ -39,8 +39,7 @@ from lpm.suite import noise_table
 from lpm.suite.scorecard import hundredths
 from lpm.suite.stored import read_scorecards
 from lpm_paper import PAPER, command_reference, leaderboard, sb3_results
-from lpm_paper.benchmark_pictures import PICTURES
-from lpm_paper.hostile import worst_first
+from lpm_paper.benchmark_pictures import PICTURES, panels, save
 from lpm_paper.leaderboard import folded
 from lpm_paper.methods import ALL, FORMER
 from lpm_paper.sb3_results import rounded_mean
@@ -119,10 +118,19 @@ def headline(analyses: Analyses, *places: str) -> str:
 
 
 def hostile_table(analyses: Analyses, stem: str) -> str:
-    """EXPERIMENT: of hostile worlds, the cells that each method enters after the change; the fewest first."""
+    """EXPERIMENT: cells after the change in each world, the return where the reward moved; the fewest cells first."""
     analysis = analysis_of(analyses, stem)
-    worlds = [label for world, label in analysis.evidence.conditions.items() if world != "reward"]
-    return markdown_table(("method", *worlds, "the reward moves: return"), worst_first(analysis))
+    means = {key: cell.summary.mean for key, cell in analysis.cells.items()}
+    walked = {world: label for world, label in analysis.evidence.conditions.items() if world != "reward"}
+    rows = []
+    for method, label in analysis.methods.items():
+        cells = {world: means[key] for world in walked if (key := ("cells", world, method)) in means}
+        shown = [f"{cells[world]:.0f}" if world in cells else NOT_RUN for world in walked]
+        paid = means.get(("return", "reward", method))
+        changed = [value for world, value in cells.items() if world != "calm"]
+        row = [label, *shown, NOT_RUN if paid is None else f"{paid:.2f}"]
+        rows.append((sum(changed) / max(len(changed), 1), row))
+    return markdown_table(("method", *walked.values(), "the reward moves: return"), [row for _, row in sorted(rows)])
 
 
 def number(analyses: Analyses, stem: str, condition: str, metric: str, method: str, form: str = "") -> str:
@@ -472,14 +480,9 @@ def front_data(analysis: Analysis) -> dict[str, list[float]]:
 
 def draw_front(analysis: Analysis, path: Path) -> None:
     """A row a method: where it is without noise, and where noise takes it."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
     data, styles = front_data(analysis), looks(analysis.methods)
     strong = [RECOMMENDED] if RECOMMENDED in data else list(FORMER)
-    figure, axis = pyplot.subplots(figsize=(6.9, 0.33 * len(data) + 1.4))  # for a phone too: few inches, large words
+    figure, (axis,) = panels(1, 1, 6.9, 0.33 * len(data) + 1.4)  # for a phone too: few inches, large words
     for row, (method, (clean, noisy)) in enumerate(data.items()):
         ours = method in strong
         colour = styles[method].colour if ours else "#5b6770"
@@ -497,7 +500,7 @@ def draw_front(analysis: Analysis, path: Path) -> None:
         tick.set(color=styles[method].colour if ours else "#333333", fontweight="bold" if ours else "normal")
         tick.set_fontsize(14 if ours else 11.5)
     axis.set(xlim=(10, 100), ylim=(len(data) - 0.4, -0.8), xlabel="grid cells of position and velocity visited, of 100")
-    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.spines["left"].set_visible(False)
     axis.tick_params(axis="y", length=0)
     axis.grid(axis="x", color="#e6e6e6", linewidth=0.8)
     axis.set_axisbelow(True)
@@ -505,8 +508,7 @@ def draw_front(analysis: Analysis, path: Path) -> None:
     title = f"What a noisy TV costs: MountainCar, {seeds} seeds or more\nfrom no noise (○) to noise (●)"
     figure.suptitle(title, x=0.02, ha="left", fontsize=13, fontweight="bold")
     figure.tight_layout()
-    figure.savefig(path, dpi=130, facecolor="white", metadata={"Description": json.dumps(data), "Software": None})
-    pyplot.close(figure)
+    save(figure, path, data, dpi=130)
 
 
 def first_screen(analyses: Sequence[Analysis]) -> list[list[str]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from lpm.report.families import RECOMMENDED
 from lpm.report.text import markdown_table
+from lpm_paper.benchmark_pictures import panels, save
 
 FOLDER = Path(__file__).resolve().parents[1] / "results" / "sb3"
 METRICS = ("cells", "noise", "return")
@@ -83,15 +84,10 @@ def picture_data() -> dict[str, list[list[float]]]:
 
 def draw(path: Path) -> None:
     """Cells visited along training: mean over seeds in bold, every seed thin."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
     found = runs_by_bonus()
     learners = list(dict.fromkeys(algorithm for algorithm, _ in found))
-    figure, axes = pyplot.subplots(1, len(learners), figsize=(4.3 * len(learners), 3.3), sharey=True, squeeze=False)
-    for axis, learner in zip(axes[0], learners, strict=True):
+    figure, axes = panels(1, len(learners), 4.3 * len(learners), 3.3, sharey=True)
+    for axis, learner in zip(axes, learners, strict=True):
         ends: list[tuple[float, str, str, str]] = []
         for (algorithm, bonus), runs in found.items():
             if algorithm != learner:
@@ -113,9 +109,6 @@ def draw(path: Path) -> None:
         axis.set(xlabel="environment steps", ylim=(0, 100), xlim=(0, steps[-1] * 1.3))
         axis.set_xticks([0, steps[-1] / 2, steps[-1]], ["0", f"{steps[-1] / 2:,.0f}", f"{steps[-1]:,.0f}"])
         axis.set_title(f"SB3 {learner}, {counted} seeds", loc="left", fontsize=11, fontweight="bold")
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0, 0].set_ylabel("cells visited, %")
+    axes[0].set_ylabel("cells visited, %")
     figure.tight_layout()
-    metadata = {"Description": json.dumps(picture_data()), "Software": None}
-    figure.savefig(path, dpi=140, facecolor="white", metadata=metadata)
-    pyplot.close(figure)
+    save(figure, path, picture_data())

@@ -85,7 +85,7 @@ IMPORTS = """
 import importlib, pkgutil, lpm, lpm_paper
 for package in (lpm, lpm_paper):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if not module.name.endswith(("__main__", "maze_miniworld", "rllib", "torchrl", "ray_train")):
+        if not module.name.endswith(("__main__", "rllib", "torchrl", "ray_train")):
             importlib.import_module(module.name)
 """
 TRAINING = """

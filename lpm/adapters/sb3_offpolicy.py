@@ -1,10 +1,8 @@
 """A bonus in Stable-Baselines3's off-policy algorithms."""
 
-from __future__ import annotations
-
 import math
 from copy import copy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -72,7 +70,7 @@ class IntrinsicReplayBuffer:
         mixer: MixerConfig | None = None,
         obs_key: str | None = None,
         **settings: Any,
-    ) -> IntrinsicReplayBuffer:
+    ) -> Self:
         """Put a bonus into a model, which keeps it until `detach`.
 
         `bonus`: a name with its `settings`, or one that `make_bonus` made; of a name with a form for replayed
@@ -105,7 +103,7 @@ class IntrinsicReplayBuffer:
         """What Stable-Baselines3 would call if this were a callback."""
         raise ValueError("IntrinsicReplayBuffer: it is no callback; the model has it already, call learn() without it")
 
-    def __new__(cls, *_: Any, **options: Any) -> IntrinsicReplayBuffer:
+    def __new__(cls, *_: Any, **options: Any) -> Self:
         """Refuse to be made by Stable-Baselines3, which knows of no bonus."""
         if "device" in options:
             raise ValueError(

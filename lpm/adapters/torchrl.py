@@ -13,13 +13,11 @@ computed after it, discounts the bonus like any reward.
         learn(batch)          # once per batch
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import gymnasium
 import numpy as np
@@ -115,7 +113,7 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
         rollout_steps: int = 128,
         mixer: MixerConfig | None = None,
         **settings: Any,
-    ) -> IntrinsicTransform:
+    ) -> Self:
         """For a TorchRL environment: a bonus by name with its `settings`, or one that `lpm.make` made."""
         num_envs = max(env.batch_size.numel(), 1)
         made = make_or_check(bonus, spaces_of(env), num_envs, {"rollout_steps": rollout_steps, **settings})

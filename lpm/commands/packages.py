@@ -11,7 +11,6 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "maze": ("numba",),
     "atari": ("ale_py",),
     "minigrid": ("minigrid",),
-    "miniworld": ("miniworld", "pyglet"),
     "tensorboard": ("tensorboard",),
     "tune": ("optuna",),
     "wandb": ("wandb",),

@@ -1,7 +1,5 @@
 """`lpm train ENV_ID`: train PPO or A2C with a bonus, and go on after an interruption."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import re
@@ -10,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import field, make_dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Self, get_type_hints
 
 import tyro
 from rich.console import Console
@@ -230,7 +228,7 @@ class _Display:
         self.first: tuple[float, int] | None = None
         self.said = monotonic()
 
-    def __enter__(self) -> _Display:
+    def __enter__(self) -> Self:
         self.progress.start()
         return self
 

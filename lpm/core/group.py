@@ -6,11 +6,9 @@ the policy a process computes the gradients of its share, which are averaged. Co
 (rank · n_here + n) of the whole.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -48,7 +46,7 @@ class ProcessGroup:
         self._cpu: Any = dist.new_group(backend="gloo") if size > 1 and beside else None
 
     @classmethod
-    def of_torch(cls, why: Callable[[], str | None] | None = None) -> ProcessGroup:
+    def of_torch(cls, why: Callable[[], str | None] | None = None) -> Self:
         """All processes that torch.distributed knows."""
         return cls(dist.get_rank(), dist.get_world_size(), why)
 

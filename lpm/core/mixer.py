@@ -1,11 +1,9 @@
 """From the task's reward and a raw bonus to what the agent learns from, both on one scale."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +58,7 @@ class MixerConfig:
         expect(self, "clip_task", self.clip_task is None or self.clip_task > 0, "a number above 0 or None")
 
     @classmethod
-    def of_bonus(cls, weight: float = 1.0, **more: Any) -> MixerConfig:
+    def of_bonus(cls, weight: float = 1.0, **more: Any) -> Self:
         """The bonus divided by its own deviation, the task as it comes: what most published work on bonuses does."""
         return cls(weight=weight, scale="bonus", **more)
 

@@ -1,11 +1,9 @@
 """What a bonus knows about the environment: its observation and action spaces, and nothing else."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import gymnasium
 import numpy as np
@@ -63,7 +61,7 @@ class Spaces:
         _ = self.input_shape
 
     @classmethod
-    def of(cls, env: Any) -> Spaces:
+    def of(cls, env: Any) -> Self:
         """The spaces of a single environment or of one member of a vector environment."""
         if hasattr(env, "single_observation_space"):
             return cls(env.single_observation_space, env.single_action_space)

@@ -7,12 +7,10 @@ True successors, whatever the autoreset mode:
 - DISABLED: the caller resets the rows that ended, between two steps.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -100,7 +98,7 @@ class Transitions:
         valid: Tensor | None = None,
         reward: Tensor | None = None,
         policy: Tensor | None = None,
-    ) -> Transitions:
+    ) -> Self:
         """Fill in the flags that are left out: nothing ends, everything is valid."""
         _expect_tensor("obs", obs)
         if obs.ndim < 2:
@@ -122,15 +120,15 @@ class Transitions:
     def device(self) -> torch.device:
         return self.valid.device
 
-    def __getitem__(self, time: slice) -> Transitions:
+    def __getitem__(self, time: slice) -> Self:
         """The steps of a time slice."""
         return self.map(lambda value: value[time])
 
-    def envs(self, index: Tensor) -> Transitions:
+    def envs(self, index: Tensor) -> Self:
         """The same block with the environments selected or permuted by `index`."""
         return self.map(lambda value: value[:, index])
 
-    def to(self, device: torch.device | str) -> Transitions:
+    def to(self, device: torch.device | str) -> Self:
         """The same block on another device."""
         return self.map(lambda value: value.to(device))
 
@@ -146,7 +144,7 @@ class Transitions:
 
         return Rows(*(flat(v) for v in (self.obs, self.action, self.next_obs, self.reward, self.policy)))  # type: ignore[arg-type]
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> Transitions:
+    def map(self, function: Callable[[Tensor], Tensor]) -> Self:
         """The same block with a function of every field."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(self, **{k: function(v) for k, v in values.items() if v is not None})

@@ -164,7 +164,7 @@ class NMazeVector(BatchedEnv):
             executed = np.where(repeat, last, executed)
         self._executed[rows] = executed
         pose = self._pose[rows]
-        self._move(pose, executed)
+        advance(pose, executed, _SEGMENTS)
         self._pose[rows] = pose
         self._steps[rows] += 1
         if self._noise == "state":
@@ -183,19 +183,13 @@ class NMazeVector(BatchedEnv):
         frames = np.empty(self.observation_space.shape or (), dtype=np.uint8) if out is None else out
         chosen = self._all if rows is None else np.flatnonzero(rows)
         shows_image = self._image[chosen] != _NEVER
-        self._draw(frames, chosen[~shows_image])
+        self._renderer.render(frames, self._pose, chosen[~shows_image])
         self._renderer.paint_images(frames, self._images, self._image, chosen[shows_image])
         self._shows_noise[chosen] = shows_image
         if self._noise == "state":
             shown = self._renderer.paint_noise(frames, self._pose, self._key, chosen, self._noise_wall)
             self._shows_noise[chosen] = shown[chosen]
         return frames
-
-    def _move(self, pose: NDArray[np.float64], actions: NDArray[np.int64]) -> None:
-        advance(pose, actions, _SEGMENTS)
-
-    def _draw(self, frames: NDArray[np.uint8], rows: NDArray[np.int64]) -> None:
-        self._renderer.render(frames, self._pose, rows)
 
     def _info(self) -> dict[str, Array]:
         cell = cell_index(self._pose[:, 0], self._pose[:, 1])

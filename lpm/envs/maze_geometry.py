@@ -38,7 +38,7 @@ class Action(IntEnum):
 
 
 class Material(IntEnum):
-    """What a surface is made of; the number seeds its texture."""
+    """What a surface is made of, floors of stucco and ceilings of tiles; the number seeds its texture."""
 
     CARDBOARD = 0
     ASPHALT = 1
@@ -56,20 +56,15 @@ class Room:
     max_x: float
     min_z: float
     max_z: float
-    material: Material
-    """Material of its walls; floors are stucco and ceilings concrete tiles everywhere."""
 
 
 ROOMS: Final = (
-    Room(0.0, 4.0, 0.0, 8.0, Material.CARDBOARD),
-    Room(14.0, 18.0, 0.0, 8.0, Material.ASPHALT),
-    Room(0.0, 18.0, 8.0, 8.1, Material.GRASS),
-    Room(0.0, 18.0, 8.1, 12.0, Material.CONCRETE),
+    Room(0.0, 4.0, 0.0, 8.0),
+    Room(14.0, 18.0, 0.0, 8.0),
+    Room(0.0, 18.0, 8.0, 8.1),
+    Room(0.0, 18.0, 8.1, 12.0),
 )
 """Start arm, far arm, the sliver with the noise wall, corridor."""
-
-OPENINGS: Final = ((0, 2, 0.0, 4.0), (1, 2, 14.0, 18.0), (2, 3, 0.0, 18.0))
-"""(room, room, min x, max x) of the openings, all along x."""
 
 
 @dataclass(frozen=True)

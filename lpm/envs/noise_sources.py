@@ -3,13 +3,11 @@
 A new source is a class with `draw`, a name in `NoiseConfig.source` and a case in `Screen._source`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from math import inf
 from operator import index
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args, get_type_hints
+from typing import Any, Literal, Protocol, Self, get_args, get_type_hints
 
 import gymnasium as gym
 import numpy as np
@@ -92,7 +90,7 @@ class NoiseConfig:
     def has_idle_actions(self) -> bool:
         return bool(self.actions) or self.added_actions > 0
 
-    def control(self) -> NoiseConfig:
+    def control(self) -> Self:
         """The fair control: the same idle actions with the same effect on the state, and no noise."""
         return replace(self, trigger="never")
 

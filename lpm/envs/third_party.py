@@ -21,13 +21,13 @@ Wrap = Literal["auto", "flatten", "image", "none"]
 one-hot for discrete values; image: the picture of a dictionary alone; none: as it is."""
 WRAPS: tuple[Wrap, ...] = ("auto", "flatten", "image", "none")
 
-# Start of an id -> module that registers it, and our extra that brings it. Gymnasium has loaded no plug-ins since 1.0.
+# Start of an id -> module that registers it, and our extra for it, if any. Gymnasium has loaded no plug-ins since 1.0.
 REGISTRARS: Mapping[str, tuple[str, str]] = {
     "lpm/": ("lpm.envs", ""),
     "ALE/": ("ale_py", "atari"),
     "MiniGrid-": ("minigrid", "minigrid"),
     "BabyAI-": ("minigrid", "minigrid"),
-    "MiniWorld-": ("miniworld", "miniworld"),
+    "MiniWorld-": ("miniworld", ""),
 }
 
 Wrapper = Callable[[gymnasium.Env[Any, Any]], gymnasium.Wrapper[Any, Any, Any, Any]]
@@ -40,7 +40,8 @@ def find_spec(env_id: str) -> EnvSpec:
         _import(module, f"{env_id}: no module {module!r}: expected an installed package or {module}.py in this folder")
     for start, (registrar, extra) in REGISTRARS.items():
         if name.startswith(start) and name not in gymnasium.registry:
-            _import(registrar, f"{env_id} needs the package {registrar!r}: {pip_install(extra)}")
+            command = pip_install(extra) if extra else f"pip install {registrar}"
+            _import(registrar, f"{env_id} needs the package {registrar!r}: {command}")
     try:
         return gymnasium.spec(name)
     except gymnasium.error.Error as error:

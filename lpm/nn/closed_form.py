@@ -247,9 +247,13 @@ class FadingCovariance(nn.Module):
         weighted = rows * weight.unsqueeze(1)
         sums = weighted.sum(0) if centred else torch.zeros_like(self.sums)
         added = weight.sum(), sums, weighted.T @ rows
-        keep = math.exp(-float(added[0]) / self.horizon)
+        keep = math.exp(-self.age(weight) / self.horizon)
         for total, new in zip((self.total, self.sums, self.products), added, strict=True):
             total.mul_(keep).add_(new)
+
+    def age(self, weight: Tensor) -> float:
+        """By how much rows of these weights (B,) make older what came before."""
+        return float(weight.sum())
 
     @property
     def mean(self) -> Tensor:

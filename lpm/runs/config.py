@@ -1,13 +1,11 @@
 """One run, described completely; written to and read from `config.toml`."""
 
-from __future__ import annotations
-
 import dataclasses
 import tomllib
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from lpm.agents import a2c, ppo
 from lpm.agents.agent import PolicyKind
@@ -115,11 +113,11 @@ class RunConfig(Settings):
         return to_toml(self.to_dict())
 
     @classmethod
-    def from_toml(cls, text: str, *, imports: bool = True) -> RunConfig:
+    def from_toml(cls, text: str, *, imports: bool = True) -> Self:
         return cls.from_dict(tomllib.loads(text), imports=imports)
 
     @classmethod
-    def from_dict(cls, tables: Mapping[str, Any], *, imports: bool = True) -> RunConfig:
+    def from_dict(cls, tables: Mapping[str, Any], *, imports: bool = True) -> Self:
         """Undo `to_dict`; lists may stand for tuples, as after JSON.
 
         Without `imports` a bonus given as `package.module:Class` is only described.
@@ -133,7 +131,7 @@ class RunConfig(Settings):
         env, mixer = _tuples_to_lists(tables.get("env", {})), _restore(MixerConfig, tables["mixer"])
         return cls(**run, env=env, agent=_restore(agent, tables[run["algo"]]), bonus_settings=bonus, mixer=mixer)
 
-    def differences(self, other: RunConfig) -> list[str]:
+    def differences(self, other: Self) -> list[str]:
         """One line for each field in which another config differs from this one."""
         mine, theirs = ({n: repr(_tuples_to_lists(v)) for n, v in c.flat().items()} for c in (self, other))
         pairs = {name: (mine.get(name, "not set"), theirs.get(name, "not set")) for name in sorted({*mine, *theirs})}

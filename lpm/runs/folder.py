@@ -8,12 +8,10 @@ checkpoints/     the last two
 result.json      how it ended
 """
 
-from __future__ import annotations
-
 import json
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from lpm.runs.config import RunConfig
 from lpm.runs.machine import machine
@@ -40,7 +38,7 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
 
     @classmethod
-    def unused(cls, path: Path) -> RunFolder:
+    def unused(cls, path: Path) -> Self:
         """The folder of a new run; one that already holds a run is refused."""
         folder = cls(path)
         if folder.config_file.exists():
@@ -57,7 +55,7 @@ class RunFolder:
         write_atomic(self.config_file, config.to_toml().encode())
 
     @classmethod
-    def open(cls, path: Path, config: RunConfig | None = None, *, extend: bool = False) -> RunFolder:
+    def open(cls, path: Path, config: RunConfig | None = None, *, extend: bool = False) -> Self:
         """The folder of an earlier run; refused if `config` differs from its own, but with `extend` for more steps."""
         folder = cls(path)
         if not folder.config_file.exists():

@@ -7,11 +7,9 @@ at least -0.5 and at most 1.5: one environment in which the count is weak cannot
 means are linear, with no choice of the best or worst: on fresh seeds random actions get 0 and the count 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,10 +50,11 @@ class Runs:
     noise_rewards: Floats = field(default_factory=lambda: np.zeros(0))
     """The final reward of noise in the noise table, as a share of the reward of something new, one number a seed."""
 
-    def picked(self, order: NDArray[np.int64]) -> Runs:
+    def picked(self, order: NDArray[np.int64]) -> Self:
         """With these places in the list of seeds instead."""
         cells = {cell: {m: values[order] for m, values in metrics.items()} for cell, metrics in self.cells.items()}
-        return Runs(self.seeds, cells, self.noise_rewards[order] if len(self.noise_rewards) else self.noise_rewards)
+        noise = self.noise_rewards[order] if len(self.noise_rewards) else self.noise_rewards
+        return replace(self, cells=cells, noise_rewards=noise)
 
 
 def counted(random: Runs, counts: Runs, scale: str) -> frozenset[Cell]:

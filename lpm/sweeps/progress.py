@@ -1,12 +1,11 @@
 """The state of a sweep as it runs: work done, speed, time left, results, failures; and the bar that shows it."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -40,7 +39,7 @@ class SweepState:
         self.bar = Progress(*columns, console=console, disable=not console.is_terminal)
         self.task = self.bar.add_task("", total=max(self.total, 1), rest="")
 
-    def __enter__(self) -> SweepState:
+    def __enter__(self) -> Self:
         self.bar.start()
         return self
 

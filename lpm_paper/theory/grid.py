@@ -5,12 +5,10 @@ checked in one call. A parameter of zero prior mass is outside the support: it p
 enters an expectation, a maximum or a divergence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +45,7 @@ class Grid:
     """Exponent c > 0, shape (...)."""
 
     @classmethod
-    def from_prior(cls, prior: FloatArray | list[float], mse: FloatArray | list[float], c: float) -> Grid:
+    def from_prior(cls, prior: FloatArray | list[float], mse: FloatArray | list[float], c: float) -> Self:
         """One model from plain probabilities and mean squared errors."""
         p, m = np.asarray(prior, dtype=np.float64), np.asarray(mse, dtype=np.float64)
         with np.errstate(divide="ignore"):

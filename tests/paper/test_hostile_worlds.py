@@ -13,7 +13,8 @@ from lpm.experiments.experiment import load_experiment
 from lpm.experiments.training import TrainingExperiment
 from lpm.report.analysis import analyse
 from lpm.sweeps import run_jobs
-from lpm_paper.hostile import DELAY, SIZE, WORLDS, HostileRooms, student, worst_first
+from lpm_paper.hostile import DELAY, SIZE, WORLDS, HostileRooms, student
+from lpm_paper.refresh import hostile_table
 
 STAY = 4
 
@@ -90,7 +91,8 @@ def test_runs_become_a_table_with_the_worst_first(tmp_path: Path) -> None:
     for method in ("none", "lgn"):  # the same run until the change
         assert scores["calm", "cells_before", method] == scores["tv", "cells_before", method]
         assert scores["calm", "noise_share", method] == 0 < scores["tv", "noise_share", method]
-    rows = worst_first(analyse(evidence))
+    table = hostile_table({"hostile-smoke": analyse(evidence)}, "hostile-smoke")
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.strip().splitlines()[2:]]
     assert [row[-1] for row in rows] == ["–", "–"]  # where the reward moves nothing was run
     assert [int(row[2]) for row in rows] == sorted(scores["tv", "cells", m] for m in ("none", "lgn"))
     assert {row[0]: int(row[1]) for row in rows}["LGN"] == scores["calm", "cells", "lgn"]
