@@ -176,7 +176,7 @@ def agent_of(case: Case, bonus: str) -> Any:
     """Our PPO with a bonus, as `lpm train` builds it."""
     from lpm.agents import PPOConfig
     from lpm.core.registry import configure
-    from lpm.experiments.methods import parse_method
+    from lpm.experiments.experiment import parse_method
     from lpm.runs import RunConfig, build
 
     method = parse_method(bonus)

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from lpm.experiments.evidence import Claim, Score
 from lpm.experiments.experiment import Method
-from lpm.experiments.pictures import mountain_car_grid
-from lpm.experiments.training import Scale, TrainingExperiment
+from lpm.experiments.training import Scale, TrainingExperiment, mountain_car_grid
 from lpm_paper import mountain_car
 
 ROLLOUT = 8 * 128  # the preset's

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpm.experiments.evidence import Claim
-from lpm.experiments.pictures import square_grid
-from lpm.experiments.training import Condition, Scale, TrainingExperiment, known, last
+from lpm.experiments.training import Condition, Scale, TrainingExperiment, known, last, square_grid
 from lpm_paper.methods import ALL
 
 FIGURE = "Appendix, MiniGrid figure"

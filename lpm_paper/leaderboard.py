@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lpm.experiments.methods import BASELINES
+from lpm.experiments.experiment import BASELINES
 from lpm.report.families import FAMILIES, RECOMMENDED, family_of
 from lpm.report.text import markdown_table, plain
 from lpm.suite.axes import AXES, LEAST, MOST, counted, measure

@@ -26,11 +26,10 @@ from lpm.core.settings import expect_at_least, expect_choice
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.closed_form import FadingCovariance, RidgeByAction, inverse_root, typical_square
-from lpm.nn.frozen import Design, FrozenFeatures
+from lpm.nn.frozen import Design, FrozenFeatures, random_encoder
 from lpm.nn.inputs import HashedSample, ObservationInput
 from lpm.nn.memory import RingBuffer, WindowMemory, nearest_weighted
 from lpm.nn.networks import SMALLEST_IMAGE
-from lpm.nn.random_target import random_encoder
 
 LEAST = 0.05  # what the least predictable direction still counts
 SHARPNESS = 4  # power of a feature's share in distances: the nearest is so near that a tenth of a noise would drown it

@@ -12,7 +12,7 @@ from lpm.core.registry import register
 from lpm.core.settings import expect, expect_at_least, expect_choice, reject_unused
 from lpm.nn.closed_form import BayesianRegression, RandomFeatures, median_distance
 from lpm.nn.experience import Prepared
-from lpm.nn.random_target import random_encoder
+from lpm.nn.frozen import random_encoder
 from lpm_paper import lpm_release
 
 ENCODED = 128  # features of the frozen random encoder of images

@@ -18,7 +18,7 @@ from lpm.core.registry import register
 from lpm.core.settings import expect, expect_at_least, expect_choice, reject_unused
 from lpm.nn.dynamics import DynamicsModel
 from lpm.nn.experience import Minibatches, Prepared
-from lpm.nn.random_target import RandomTargetErrorModel, RandomTargetModel
+from lpm.nn.frozen import RandomTargetErrorModel, RandomTargetModel
 
 Form = Literal["exp", "linear", "rnd"]
 NOT_RND = ("dynamics_hidden", "dynamics_skip", "predict", "features", "affine", "shared_encoder", "sigmoid",

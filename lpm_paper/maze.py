@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from lpm.experiments.evidence import Claim, PaperNumber
 from lpm.experiments.experiment import Method
-from lpm.experiments.pictures import maze_grid
-from lpm.experiments.training import Condition, Scale, TrainingExperiment, average, cells_seen
+from lpm.experiments.training import Condition, Scale, TrainingExperiment, average, cells_seen, maze_grid
 from lpm_paper.methods import ALL, RIVALS
 
 FIGURE = "Figure 3"

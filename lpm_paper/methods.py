@@ -3,8 +3,7 @@
 Every bonus has its library defaults, which come from its own paper: none was tuned on an experiment here.
 """
 
-from lpm.experiments.experiment import Method
-from lpm.experiments.methods import BASELINES
+from lpm.experiments.experiment import BASELINES, Method
 
 PAPER: dict[str, Method] = {
     "lpm": Method("LPM", "lpm"),

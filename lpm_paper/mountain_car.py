@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpm.experiments.evidence import Claim, PaperNumber, Score
-from lpm.experiments.pictures import mountain_car_grid
-from lpm.experiments.training import Condition, Scale, TrainingExperiment, average, cells_seen, last
+from lpm.experiments.training import Condition, Scale, TrainingExperiment, average, cells_seen, last, mountain_car_grid
 from lpm_paper.methods import ALL
 
 AGENT = {"preset": "published-noisy"}

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from lpm.commands.suite import write_scorecard
-from lpm.experiments.experiment import folder_name
-from lpm.experiments.methods import parse_method
+from lpm.experiments.experiment import folder_name, parse_method
 from lpm.storage.files import write_atomic
 from lpm.suite.axes import Runs
 from lpm.suite.environments import REFERENCES, SEEDS, VERSION

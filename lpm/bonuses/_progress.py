@@ -13,10 +13,10 @@ from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import DynamicsModel
 from lpm.nn.experience import Experience, Minibatches, Prepared, regression, successor
+from lpm.nn.frozen import RandomTargetModel
 from lpm.nn.inputs import Normalise
 from lpm.nn.memory import Columns, TransitionBuffer, fixed_sample
 from lpm.nn.networks import Activation
-from lpm.nn.random_target import RandomTargetModel
 
 Form = Literal["log", "linear"]
 FLOOR_ROWS = 512  # rows at most that the relative floor is measured on

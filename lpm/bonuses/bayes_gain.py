@@ -13,9 +13,9 @@ from lpm.core.settings import Count, Positive, Settings
 from lpm.core.transitions import Transitions
 from lpm.nn.closed_form import BayesianRegression, RandomFeatures, expected_gain, realised_gain
 from lpm.nn.experience import Experience, Prepared
+from lpm.nn.frozen import random_encoder
 from lpm.nn.inputs import RangeWatch, RunningMoments
 from lpm.nn.networks import Encoder
-from lpm.nn.random_target import random_encoder
 
 
 @dataclass(frozen=True)

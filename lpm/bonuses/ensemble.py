@@ -12,8 +12,8 @@ from lpm.core.settings import Bound, Count, Positive, Share, Size
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
+from lpm.nn.frozen import random_encoder
 from lpm.nn.networks import Activation, Encoder, StackedForward
-from lpm.nn.random_target import random_encoder
 
 
 def disagreement(predictions: Tensor) -> Tensor:

@@ -16,9 +16,9 @@ from lpm.core.registry import register
 from lpm.core.settings import Count, NonNegative, Positive
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Prepared
+from lpm.nn.frozen import random_encoder
 from lpm.nn.inputs import RunningMoments
 from lpm.nn.networks import Activation, Encoder, mlp
-from lpm.nn.random_target import random_encoder
 
 MIN_STD = 1e-4  # code: added to the softplus
 

@@ -19,9 +19,9 @@ from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import ErrorModel
 from lpm.nn.experience import Minibatches, Prepared, regression
+from lpm.nn.frozen import RandomTargetErrorModel
 from lpm.nn.memory import TransitionBuffer, minibatches
 from lpm.nn.networks import Encoder
-from lpm.nn.random_target import RandomTargetErrorModel
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from lpm.core.settings import Count, Limit, NonNegative, Positive
 from lpm.core.transitions import Transitions
 from lpm.nn.dynamics import InverseFeatures
 from lpm.nn.experience import Experience
+from lpm.nn.frozen import RandomTargetModel
 from lpm.nn.inputs import RunningMoments
 from lpm.nn.memory import PAIRS_IN_CACHE, EpisodeTimeline, WindowMemory, nearest_squares
-from lpm.nn.random_target import RandomTargetModel
 
 
 @dataclass(frozen=True)

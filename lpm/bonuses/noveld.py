@@ -10,9 +10,9 @@ from lpm.core.registry import register
 from lpm.core.settings import Count, NonNegative, Positive, Size
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
+from lpm.nn.frozen import RandomTargetModel
 from lpm.nn.hashing import KeyConfig, ObservationKeys, episode_counts
 from lpm.nn.memory import EpisodicMemory
-from lpm.nn.random_target import RandomTargetModel
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from lpm.bonuses._learner import MemoryBonus
 from lpm.core.registry import register
 from lpm.core.settings import Count, Settings
 from lpm.core.transitions import Transitions
+from lpm.nn.frozen import random_encoder
 from lpm.nn.inputs import ObservationInput, in_chunks
 from lpm.nn.memory import RingBuffer, exact_squares
-from lpm.nn.random_target import random_encoder
 
 PAIRS = 2**21
 """Distances that are computed at a time."""

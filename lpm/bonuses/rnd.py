@@ -10,8 +10,8 @@ from lpm.core.registry import register
 from lpm.core.settings import Count, Positive, Share, Size
 from lpm.core.transitions import Transitions
 from lpm.nn.experience import Experience, Prepared
+from lpm.nn.frozen import RandomTargetModel
 from lpm.nn.networks import Activation
-from lpm.nn.random_target import RandomTargetModel
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,7 @@ def run(args: Sequence[str]) -> int:
 
 def suite(options: Suite, out: Path) -> int:
     """Run what is missing, write a scorecard for each bonus, and print them."""
-    from lpm.experiments.experiment import expect_known
-    from lpm.experiments.methods import method_name, parse_method
+    from lpm.experiments.experiment import expect_known, method_name, parse_method
     from lpm.report.text import count_of
     from lpm.storage.files import expect_own
     from lpm.suite.environments import ENVIRONMENTS, REFERENCES, SEEDS

@@ -25,7 +25,7 @@ from lpm.runs.checkpoint import CheckpointError, checkpoints
 from lpm.runs.config import PRESETS, RunConfig
 from lpm.runs.distributed import TIMEOUT_SECONDS, expect_same, joined
 from lpm.runs.folder import RunFolder
-from lpm.runs.loggers import Service
+from lpm.runs.metrics import Service
 from lpm.runs.train import TrainOptions, train
 from lpm.storage.files import printable
 from lpm.sweeps.fields import literal

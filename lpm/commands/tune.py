@@ -18,8 +18,7 @@ from lpm.core.mixer import MixerConfig
 from lpm.core.registry import configure, lookup
 from lpm.core.settings import check_types
 from lpm.envs.third_party import find_spec
-from lpm.experiments.experiment import Experiment, expect_known, load_experiment
-from lpm.experiments.methods import parse_method
+from lpm.experiments.experiment import Experiment, expect_known, load_experiment, parse_method
 from lpm.experiments.training import Condition, Scale, TrainingExperiment, known, last
 from lpm.report.seed_statistics import Summary, summarise
 from lpm.runs.config import PRESETS, RunConfig

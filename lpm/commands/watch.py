@@ -21,7 +21,7 @@ from lpm.agents.collect import Envs, find_attribute
 from lpm.agents.policy import ActorCritic
 from lpm.commands.terminal import parse, terminal
 from lpm.core.spaces import Spaces
-from lpm.experiments.pictures import floor_grid, maze_grid, mountain_car_grid, square_grid
+from lpm.experiments.training import floor_grid, maze_grid, mountain_car_grid, square_grid
 from lpm.runs.build import make_envs
 from lpm.runs.checkpoint import CheckpointError, Loaded, load_checkpoint
 from lpm.runs.config import RunConfig

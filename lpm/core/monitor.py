@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lpm.core.mixer import RewardMixer
-from lpm.core.scale import ReturnScale
+from lpm.core.mixer import ReturnScale, RewardMixer
 
 PATIENCE = 20
 """Updates in a row for which a condition must hold."""

@@ -13,7 +13,7 @@ from lpm.envs.minigrid import MiniGridObservation, MiniGridVector
 __all__ = ["MiniGridObservation", "MiniGridVector"]
 
 # Strings: a simulation and the packages it needs are imported only when an environment is made.
-for _name, _module in {"MountainCar": "mountain_car", "NMaze": "maze", "NoisyMaze": "noisy_maze", "Atari": "atari",
+for _name, _module in {"MountainCar": "mountain_car", "NMaze": "maze", "NoisyMaze": "maze", "Atari": "atari",
                        "LavaCrossing": "lava", "DeepSea": "deep_sea", "Rooms": "rooms"}.items():  # fmt: skip
     _entry = f"lpm.envs.{_module}:{_name}"
     register(id=f"lpm/{_name}-v0", entry_point=_entry, vector_entry_point=f"{_entry}Vector")

@@ -7,8 +7,7 @@ from typing import Any
 
 from lpm.experiments import papers
 from lpm.experiments.evidence import Evidence, size_of
-from lpm.experiments.experiment import load_experiment
-from lpm.experiments.methods import parse_method
+from lpm.experiments.experiment import load_experiment, parse_method
 from lpm.report.analysis import Analysis, analyse
 from lpm.report.html import write_page
 from lpm.report.results import UNUSABLE, Run, RunGroup, read_results

@@ -10,7 +10,7 @@ import numpy as np
 
 from lpm.core.registry import lookup
 from lpm.experiments.evidence import Curve, Evidence, Score
-from lpm.experiments.methods import BASELINES
+from lpm.experiments.experiment import BASELINES
 from lpm.report.results import LARGEST, UNUSABLE
 from lpm.runs.config import RunConfig
 from lpm.runs.folder import RunFolder

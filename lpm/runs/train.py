@@ -23,8 +23,7 @@ from lpm.runs.checkpoint import CheckpointError, check_progress, checkpoints, lo
 from lpm.runs.config import RunConfig
 from lpm.runs.distributed import expect_same
 from lpm.runs.folder import RunFolder
-from lpm.runs.loggers import Logger, Service, open_loggers
-from lpm.runs.metrics import Averages, MetricsFile, kept_metrics, numbers
+from lpm.runs.metrics import Averages, Logger, MetricsFile, Service, kept_metrics, numbers, open_loggers
 from lpm.storage.state_file import differing_versions
 from lpm.storage.state_tree import check_like
 

@@ -15,10 +15,18 @@ from numpy.typing import NDArray
 
 from lpm.envs import maze_geometry
 from lpm.envs.rooms import generate_layout
-from lpm.experiments.experiment import Method
-from lpm.experiments.methods import BASELINES
-from lpm.experiments.pictures import floor_grid, maze_grid, mountain_car_grid
-from lpm.experiments.training import Condition, Scale, Scores, Settings, TrainingExperiment, average
+from lpm.experiments.experiment import BASELINES, Method
+from lpm.experiments.training import (
+    Condition,
+    Scale,
+    Scores,
+    Settings,
+    TrainingExperiment,
+    average,
+    floor_grid,
+    maze_grid,
+    mountain_car_grid,
+)
 
 VERSION = 1
 """Of the suite. It changes whenever an environment, a condition, the agent or a score does: scores do not mix."""

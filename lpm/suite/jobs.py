@@ -10,8 +10,7 @@ import numpy as np
 
 from lpm.core.check import IntrinsicCheckError, check_intrinsic
 from lpm.core.registry import configure, make
-from lpm.experiments.experiment import Method, folder_name
-from lpm.experiments.methods import parse_method
+from lpm.experiments.experiment import Method, folder_name, parse_method
 from lpm.experiments.training import run_training
 from lpm.runs.machine import machine
 from lpm.suite import noise_table

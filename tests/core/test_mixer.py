@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from lpm.agents.agent import scheduled
-from lpm.core.mixer import CLIP, MixerConfig, RewardMixer
-from lpm.core.scale import SEGMENT, discounted_filter
+from lpm.core.mixer import CLIP, SEGMENT, MixerConfig, RewardMixer, discounted_filter
 
 ALL = np.ones((5, 1), dtype=bool)
 SCALES = ("unit", "task", "bonus", "none")

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lpm.core.mixer import MixerConfig, RewardMixer
+from lpm.core.mixer import SEGMENT, MixerConfig, RewardMixer
 from lpm.core.monitor import PATIENCE, BonusMonitor
-from lpm.core.scale import SEGMENT
 
 VALID = np.ones((SEGMENT, 2), dtype=bool)
 

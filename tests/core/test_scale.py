@@ -13,8 +13,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lpm.core.mixer import BONUS_QUANTILE, CLIP, TASK_QUANTILE, TASK_SEGMENTS, MixerConfig, RewardMixer
-from lpm.core.scale import KEPT, SEGMENT, ReturnScale, RunningDeviation, discounted_filter, lower_quantile
+from lpm.core.mixer import (
+    BONUS_QUANTILE,
+    CLIP,
+    KEPT,
+    SEGMENT,
+    TASK_QUANTILE,
+    TASK_SEGMENTS,
+    MixerConfig,
+    ReturnScale,
+    RewardMixer,
+    RunningDeviation,
+    discounted_filter,
+    lower_quantile,
+)
 
 ENVS = 4
 seeds = st.integers(0, 2**32 - 1)

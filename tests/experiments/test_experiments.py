@@ -11,10 +11,8 @@ from lpm.agents.agent import Agent
 from lpm.bonuses.lgn import LGNConfig
 from lpm.core.monitor import NonFiniteError
 from lpm.experiments.evidence import Score
-from lpm.experiments.experiment import load_experiment
-from lpm.experiments.methods import method_name, parse_method
-from lpm.experiments.pictures import maze_grid
-from lpm.experiments.training import TrainingExperiment, run_training, visits_of
+from lpm.experiments.experiment import load_experiment, method_name, parse_method
+from lpm.experiments.training import TrainingExperiment, maze_grid, run_training, visits_of
 from lpm.report.seed_statistics import summarise
 from lpm.sweeps import Result
 from lpm_paper import PAPER, atari, lgn_parts, mountain_car

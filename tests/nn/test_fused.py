@@ -16,9 +16,9 @@ from lpm.core.transitions import Transitions
 from lpm.nn import experience as module
 from lpm.nn.dynamics import DynamicsModel, ErrorModel
 from lpm.nn.experience import Experience, LeastSquares, Minibatches, Prepared, Regressor, regression
+from lpm.nn.frozen import RandomTargetErrorModel, RandomTargetModel
 from lpm.nn.fused import FusedMLP, adam_step, least_squares, linear_layers
 from lpm.nn.networks import Encoder, SkipMLP, mlp
-from lpm.nn.random_target import RandomTargetErrorModel, RandomTargetModel
 
 SPACES = Spaces(Box(-1, 1, (3,), np.float32), Discrete(2))
 

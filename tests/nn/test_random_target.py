@@ -9,7 +9,7 @@ from gymnasium.spaces import Box, Discrete
 from torch import nn
 
 from lpm import Spaces
-from lpm.nn.random_target import RandomTargetErrorModel, RandomTargetModel
+from lpm.nn.frozen import RandomTargetErrorModel, RandomTargetModel
 
 VECTOR = Spaces(Box(-1, 1, (4,)), Discrete(2))
 IMAGE = Spaces(Box(0, 255, (3, 36, 36), np.uint8), Discrete(2))

@@ -108,7 +108,7 @@ def test_values_of_every_kind_survive_a_file() -> None:
 
 
 def test_without_tensorboard_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lpm.runs.loggers.find_spec", lambda name: None)
+    monkeypatch.setattr("lpm.runs.metrics.find_spec", lambda name: None)
     said: list[str] = []
     train(config_of(), tmp_path, log=said.append)
     assert [line for line in said if "TensorBoard" in line] == [
@@ -118,7 +118,7 @@ def test_without_tensorboard_one_line_says_so(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_service_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lpm.runs.loggers.find_spec", lambda name: None)
+    monkeypatch.setattr("lpm.runs.metrics.find_spec", lambda name: None)
     with pytest.raises(ValueError, match="--log wandb: the package is not installed"):
         train(config_of(), tmp_path, TrainOptions(log="wandb"), log=silent)
 
@@ -141,7 +141,7 @@ def fake_service(name: str, monkeypatch: pytest.MonkeyPatch) -> Fake:
     fake, module = Fake(), types.ModuleType(name)
     module.__getattr__ = lambda attribute: getattr(fake, attribute)  # type: ignore[method-assign]
     monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr("lpm.runs.loggers.find_spec", lambda wanted: wanted == name)
+    monkeypatch.setattr("lpm.runs.metrics.find_spec", lambda wanted: wanted == name)
     return fake
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lpm.envs.maze_geometry import GRID
-from lpm.experiments.methods import parse_method
+from lpm.experiments.experiment import parse_method
 from lpm.suite import axes
 from lpm.suite.axes import AXES, Cell, Runs, counted, measure, score
 from lpm.suite.environments import ENVIRONMENTS, LABELS, score_maze

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from test_axes import CELL_COUNTS, OWN, RANDOM
 
-from lpm.experiments.methods import parse_method
+from lpm.experiments.experiment import parse_method
 from lpm.suite import axes, stored
 from lpm.suite.axes import Runs
 from lpm.suite.page import scorecard_page
