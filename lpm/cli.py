@@ -91,13 +91,13 @@ def _reader_is_gone() -> bool:
 def _one_line(problem: Exception) -> str | None:
     """What is said of a problem that is the user's to solve; None for a defect, which deserves its traceback."""
     if isinstance(problem, ImportError):
-        from lpm.commands.packages import explained
+        from lpm.utils.versions import explained
 
         return explained(problem)
     if isinstance(problem, (ValueError, OSError)):
         return str(problem)
     if type(problem).__module__.startswith("gymnasium"):
-        from lpm.commands.packages import about_dependency
+        from lpm.utils.versions import about_dependency
 
         return about_dependency(str(problem))
     return None

@@ -36,8 +36,7 @@ from lpm.report.seed_statistics import Summary
 from lpm.report.text import markdown_table, plus_minus, slug, with_interval
 from lpm.storage.files import write_atomic
 from lpm.suite import noise_table
-from lpm.suite.scorecard import hundredths
-from lpm.suite.stored import read_scorecards
+from lpm.suite.scorecard import hundredths, read_scorecards
 from lpm_paper import PAPER, command_reference, leaderboard, sb3_results
 from lpm_paper.benchmark_pictures import PICTURES, panels, save
 from lpm_paper.leaderboard import folded

@@ -14,8 +14,7 @@ import gymnasium
 import pytest
 
 from lpm.cli import COMMANDS, main
-from lpm.commands.packages import EXTRAS, FOREIGN
-from lpm.utils.versions import pip_install
+from lpm.utils.versions import EXTRAS, FOREIGN, pip_install
 
 SMALL = ["--steps", "64", "--ppo.num-envs", "2", "--ppo.rollout-steps", "16", "--bonus", "rnd"]
 CORRIDOR = """

@@ -35,7 +35,7 @@ from lpm.runs.checkpoint import checkpoints, load_checkpoint, save_checkpoint
 from lpm.storage import state_file
 from lpm.storage.files import open_regular, parse_json, read_regular
 from lpm.storage.state_tree import StateError, check_like
-from lpm.suite.stored import read_scorecard
+from lpm.suite.scorecard import read_scorecard
 from lpm.sweeps import Job, load_result, run_jobs
 from lpm.sweeps.job import attempt
 

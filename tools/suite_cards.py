@@ -25,8 +25,7 @@ from lpm.storage.files import write_atomic
 from lpm.suite.axes import Runs
 from lpm.suite.environments import REFERENCES, SEEDS, VERSION
 from lpm.suite.jobs import NOISE_TABLE, measured
-from lpm.suite.scorecard import METRICS, Scorecard, make_scorecard, rounded
-from lpm.suite.stored import BASELINES, in_order, read_scorecards
+from lpm.suite.scorecard import BASELINES, METRICS, Scorecard, in_order, make_scorecard, read_scorecards, rounded
 from lpm_paper.leaderboard import FOLDER as CARDS
 from lpm_paper.leaderboard import ranked, stability
 

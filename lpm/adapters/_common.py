@@ -1,6 +1,7 @@
 """What every adapter does: check its parts, build blocks from arrays, weigh replayed bonuses, account for returns."""
 
 import inspect
+import logging
 import math
 from collections import deque
 from dataclasses import replace
@@ -25,6 +26,7 @@ from lpm.utils.versions import pip_install
 
 Values = ArrayLike | Tensor
 Flags = NDArray[np.bool_]
+log = logging.getLogger("lpm")
 
 
 def missing(package: str, extra: str) -> ImportError:

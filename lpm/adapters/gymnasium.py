@@ -1,6 +1,5 @@
 """A bonus in any loop over a Gymnasium vector environment."""
 
-import logging
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +16,7 @@ from lpm.adapters._common import (
     check_no_policy,
     choose,
     choose_spaces,
+    log,
     make_mixer,
     make_or_check,
     mix_block,
@@ -29,7 +29,6 @@ from lpm.core.transitions import autoreset_mode, use_final_obs, valid_steps
 
 Array = NDArray[Any]
 Rewards = TypeVar("Rewards", NDArray[Any], Tensor)
-log = logging.getLogger("lpm")
 
 
 class Intrinsic(VectorWrapper):  # type: ignore[type-arg, unused-ignore]  # generic since gymnasium 1.4 only

@@ -8,7 +8,6 @@
 `from_checkpoint` keep the bonus with everything else.
 """
 
-import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lpm.adapters._common import make_block, make_mixer, missing, mix_block
+from lpm.adapters._common import log, make_block, make_mixer, missing, mix_block
 from lpm.adapters._episodes import Chunk, fill_block, flags, lay_out
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.group import SINGLE_PROCESS, ProcessGroup
@@ -46,7 +45,6 @@ except ImportError as error:
 
 __all__ = ["IntrinsicConnector", "IntrinsicPPOLearner", "IntrinsicSettings", "NoteEpisodes", "add_intrinsic"]
 
-log = logging.getLogger("lpm")
 KEY = "lpm_intrinsic"
 """Where the settings are in `learner_config_dict`, and the state in a learner's state."""
 

@@ -1,6 +1,5 @@
 """What a bonus needs to know of a Stable-Baselines3 model, and what it tells its log."""
 
-import logging
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,14 +11,12 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import VecNormalize
 from torch import Tensor
 
-from lpm.adapters._common import Returns, check_no_policy, choose_spaces, make_or_check
+from lpm.adapters._common import Returns, check_no_policy, choose_spaces, log, make_or_check
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import Mixed, RewardMixer
 from lpm.core.monitor import BonusMonitor
 from lpm.core.registry import make
 from lpm.core.spaces import Spaces
-
-log = logging.getLogger("lpm")
 
 
 def spaces_of(model: BaseAlgorithm, obs_key: str | None = None) -> Spaces:

@@ -16,9 +16,9 @@ from stable_baselines3.common.vec_env import VecNormalize
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 from torch import Tensor
 
-from lpm.adapters._common import Returns, Steps, choose, make_block, make_mixer, mix_block
+from lpm.adapters._common import Returns, Steps, choose, log, make_block, make_mixer, mix_block
 from lpm.adapters._state import load_parts, parts
-from lpm.adapters.sb3_model import attach_bonus, in_task_units, log, record, time_limits
+from lpm.adapters.sb3_model import attach_bonus, in_task_units, record, time_limits
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import MixerConfig, RewardMixer
 from lpm.core.monitor import BonusMonitor, finite

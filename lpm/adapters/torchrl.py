@@ -13,7 +13,6 @@ computed after it, discounts the bonus like any reward.
         learn(batch)          # once per batch
 """
 
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ import torch
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from torch import Tensor
 
-from lpm.adapters._common import make_block, make_mixer, make_or_check, missing, mix_block
+from lpm.adapters._common import log, make_block, make_mixer, make_or_check, missing, mix_block
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import MixerConfig
 from lpm.core.monitor import BonusMonitor
@@ -53,7 +52,6 @@ except ImportError as error:
 
 __all__ = ["IntrinsicLoss", "IntrinsicTransform", "spaces_of"]
 
-log = logging.getLogger("lpm")
 Shaped = Callable[[Tensor], Tensor]
 _ADVANTAGES = ("advantage", "value_target")
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from lpm.commands.packages import EXTRAS
 from lpm.commands.terminal import parse, terminal
-from lpm.utils.versions import pip_install
+from lpm.utils.versions import EXTRAS, pip_install
 
 CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
 

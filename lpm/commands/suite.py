@@ -58,8 +58,14 @@ def suite(options: Suite, out: Path) -> int:
     from lpm.storage.files import expect_own
     from lpm.suite.environments import ENVIRONMENTS, REFERENCES, SEEDS
     from lpm.suite.jobs import check, conditions, jobs_of, measured, run_job
-    from lpm.suite.scorecard import in_words, make_scorecard, summary
-    from lpm.suite.stored import in_order, packaged_references, packaged_scorecards
+    from lpm.suite.scorecard import (
+        in_order,
+        in_words,
+        make_scorecard,
+        packaged_references,
+        packaged_scorecards,
+        summary,
+    )
     from lpm.sweeps import run_jobs
 
     console = terminal()

@@ -10,8 +10,7 @@ from lpm.report.html import document
 from lpm.report.text import flatten
 from lpm.suite.axes import AXES, LEAST, MOST
 from lpm.suite.environments import ENVIRONMENTS, LABELS
-from lpm.suite.scorecard import Scorecard, estimate_of, hundredths, in_words, rows_of
-from lpm.suite.stored import in_order
+from lpm.suite.scorecard import Scorecard, estimate_of, hundredths, in_order, in_words, rows_of
 from lpm.sweeps import Result
 
 LOWEST, HIGHEST = LEAST - 0.1, MOST + 0.1

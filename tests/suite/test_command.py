@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lpm.cli import main
-from lpm.suite import axes, jobs, stored
+from lpm.suite import axes, jobs, scorecard
 from lpm.suite.environments import ENVIRONMENTS, SEEDS
-from lpm.suite.stored import read_scorecard
+from lpm.suite.scorecard import read_scorecard
 
 PACKAGE = """
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "somebodys_package" / "__init__.py").write_text(PACKAGE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(stored, "packaged", dict)
+    monkeypatch.setattr(scorecard, "packaged", dict)
     return tmp_path
 
 

@@ -14,11 +14,17 @@ import pytest
 from test_axes import CELL_COUNTS, OWN, RANDOM
 
 from lpm.experiments.experiment import parse_method
-from lpm.suite import axes, stored
+from lpm.suite import axes, scorecard
 from lpm.suite.axes import Runs
 from lpm.suite.page import scorecard_page
-from lpm.suite.scorecard import make_scorecard
-from lpm.suite.stored import in_order, packaged_references, packaged_scorecards, read_scorecard, read_scorecards
+from lpm.suite.scorecard import (
+    in_order,
+    make_scorecard,
+    packaged_references,
+    packaged_scorecards,
+    read_scorecard,
+    read_scorecards,
+)
 from lpm_paper import leaderboard
 from lpm_paper.leaderboard import ranked, stability
 
@@ -35,7 +41,7 @@ def whole(runs: Runs) -> Runs:
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(axes, "RESAMPLES", 20)
-    monkeypatch.setattr(stored, "packaged", dict)
+    monkeypatch.setattr(scorecard, "packaged", dict)
     return make_scorecard("rnd", parse_method("rnd"), "short", whole(OWN), whole(RANDOM), whole(CELL_COUNTS))
 
 
@@ -103,7 +109,7 @@ def test_damaged_files_leave_the_rest_of_the_leaderboard(
 
 def test_the_package_carries_references_and_short_cards(card: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     content = load_tool("suite_cards").baselines({"random": whole(RANDOM), "cell_counts": whole(CELL_COUNTS)}, [card])
-    monkeypatch.setattr(stored, "packaged", lambda: json.loads(json.dumps(content))["scales"])
+    monkeypatch.setattr(scorecard, "packaged", lambda: json.loads(json.dumps(content))["scales"])
     assert packaged_scorecards("short")[0]["total"] == card["total"]
     cell_counts = packaged_references("short")["cell_counts"]
     assert cell_counts.cells["car", "clean"]["cells"].tolist() == [80, 80]
@@ -158,7 +164,7 @@ def test_ranks_that_do_not_depend_on_the_seeds_are_stable(
     plain = load_tool("suite_cards").baselines({"random": whole(RANDOM), "cell_counts": whole(CELL_COUNTS)}, [])[
         "scales"
     ]
-    monkeypatch.setattr(stored, "packaged", lambda: plain)
+    monkeypatch.setattr(scorecard, "packaged", lambda: plain)
     assert stability([with_cells(level, level + 1) for level in (20, 30, 40, 50)]) == pytest.approx(1.0)
     assert stability([with_cells(level, 80 - level) for level in (20, 30, 45, 50)]) == pytest.approx(-1.0)
     assert np.isnan(stability([card, card]))
