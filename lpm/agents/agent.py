@@ -116,7 +116,7 @@ class Agent:
             raw = self.raw_bonus(block)
         mixed = self.mixer.mix(block.reward, raw, block.valid)
         metrics = self.report(block, raw, mixed)
-        if not self.uniform:
+        if not self.uniform and block.valid.any():
             with self.timed("learn"):
                 batch = self.batch(block, mixed)
                 rate = scheduled(c.learning_rate_schedule, c.learning_rate, c.final_learning_rate, progress)
@@ -265,8 +265,9 @@ class Agent:
 
     def report(self, block: Block, raw: Floats, mixed: Mixed) -> dict[str, float]:
         """What there is to log of a cycle about the environment and the bonus."""
-        collector, valid = self.collector, block.valid
-        metrics = {"episodes": float(collector.sums.ended), "reward/task": float(block.reward[valid].mean())}
+        collector, valid = self.collector, block.valid if block.valid.any() else ~block.valid  # of filler alone: zeros
+        task = block.reward[valid].mean(dtype=np.float64)
+        metrics = {"episodes": float(collector.sums.ended), "reward/task": float(task)}
         if collector.sums.recent:
             returns, lengths = zip(*collector.sums.recent, strict=True)
             metrics |= {"return": float(np.mean(returns)), "length": float(np.mean(lengths))}

@@ -111,6 +111,24 @@ def test_two_runs_with_one_seed_are_equal_and_seeds_differ(algorithm: str) -> No
     assert not torch.equal(parameters(first), parameters(other))
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_block_without_a_transition_teaches_nothing(algorithm: str) -> None:
+    """One environment and blocks of one step: after the end of an episode there is filler alone."""
+    envs = gymnasium.make_vec("CartPole-v1", num_envs=1)
+    sizes: dict[str, Any] = {"num_envs": 1, "rollout_steps": 1}
+    bonus = lpm.make("lgn", Spaces.of(envs), **sizes, warmup=8)
+    agent: Agent = A2C(envs, bonus, A2CConfig(**sizes), total_steps=100)
+    if algorithm == "ppo":
+        agent = PPO(envs, bonus, PPOConfig(**sizes, epochs=1, minibatches=1), total_steps=100)
+    learnt = []
+    for _ in range(100):
+        before = parameters(agent)
+        metrics = agent.cycle()
+        assert all(np.isfinite(value) for value in metrics.values())
+        learnt.append(not torch.equal(before, parameters(agent)))
+    assert learnt.count(False) == agent.collector.sums.ended - agent.collector._ended.sum() > 0
+
+
 def test_the_global_random_state_is_left_alone() -> None:
     torch.manual_seed(0)
     before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()  # type: ignore[index]  # noqa: NPY002

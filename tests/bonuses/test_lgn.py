@@ -94,6 +94,10 @@ def test_novelty_is_bounded_golden() -> None:
     torch.testing.assert_close(found, torch.tensor([0.0, 1 - math.exp(-1), 1.0]))
 
 
+def test_beyond_noise_golden() -> None:
+    assert beyond_noise(torch.tensor([5.0, 3.0, 1.0]), torch.tensor(9.0)).tolist() == [4.0, 0.0, 0.0]
+
+
 def test_influence_and_typical_size_golden() -> None:
     rows = torch.tensor([[0.0, 0.0], [0.0, 0.0], [3.0, 4.0], [3.0, 4.0], [300.0, 400.0]])
     assert float(typical_square(rows)) == 25.0  # of those that move
