@@ -266,8 +266,7 @@ class Agent:
     def report(self, block: Block, raw: Floats, mixed: Mixed) -> dict[str, float]:
         """What there is to log of a cycle about the environment and the bonus."""
         collector, valid = self.collector, block.valid if block.valid.any() else ~block.valid  # of filler alone: zeros
-        task = block.reward[valid].mean(dtype=np.float64)
-        metrics = {"episodes": float(collector.sums.ended), "reward/task": float(task)}
+        metrics = {"episodes": float(collector.sums.ended), "reward/task": float(block.reward[valid].mean(dtype=float))}
         if collector.sums.recent:
             returns, lengths = zip(*collector.sums.recent, strict=True)
             metrics |= {"return": float(np.mean(returns)), "length": float(np.mean(lengths))}
