@@ -104,9 +104,9 @@ class Spaces:
 
     @cached_property
     def one_unit(self) -> bool:
-        """Whether all numbers of an observation share one finite range, and so one unit."""
+        """Whether all numbers of an observation share one range, and so one unit; ends beyond 1e30 stand for none."""
         box: Any = self.observation
-        return bool((box.low == box.low.flat[0]).all() and (box.high == box.high.flat[0]).all() and box.is_bounded())
+        return all((end == end.flat[0]).all() and -1e30 < end.flat[0] < 1e30 for end in (box.low, box.high))
 
     @cached_property
     def channels_last(self) -> bool:

@@ -721,6 +721,7 @@ def test_noise_floor_is_seldom_beyond_two_looks_at_one_state() -> None:
     assert 0.95 < (squares > floor).double().mean() < 1  # two deviations
     assert beyond_noise(squares.sqrt(), floor).mean() < 0.7 * squares.sqrt().mean()
     assert noise_floor(9 * covariance) == pytest.approx(9 * floor)
+    assert noise_floor(torch.ones(200, 200)) == 0  # numbers that move together come as close as one does
 
 
 def test_the_floor_of_noise_goes_with_the_noise() -> None:

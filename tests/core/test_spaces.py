@@ -224,7 +224,10 @@ def test_narrow_integers_are_actions_too(dtype: torch.dtype) -> None:
         (Box(-1, 11, (3,)), True),
         (Box(0, 10, (3,), np.uint8), True),
         (Box(np.array([-1, -1], np.float32), np.array([1, 8], np.float32)), False),
+        (Box(np.array([-1, -8], np.float32), np.array([1, 1], np.float32)), False),
         (Box(-np.inf, np.inf, (3,)), False),
+        (Box(0, np.inf, (3,)), False),
+        (Box(np.finfo(np.float32).min, np.finfo(np.float32).max, (3,)), False),  # how some say that there is none
     ],
 )
 def test_numbers_of_one_finite_range_have_one_unit(box: Box, expected: bool) -> None:

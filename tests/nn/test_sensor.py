@@ -91,6 +91,20 @@ def test_noise_alone_has_no_signal() -> None:
     torch.testing.assert_close(shrunk, noise.centre.unsqueeze(0), atol=0.2, rtol=0)
 
 
+def test_what_noise_leaves_is_that_of_the_usual_action() -> None:
+    """K·R of the action in the middle, shrunk: neither the rarest that shows a TV nor the rarest that is quiet."""
+    noise = SensorNoise(2, 1)
+    noise.noisy.fill_(True)
+    noise.noise.copy_(torch.tensor([[1.0], [9.0]]))
+    noise.power.copy_(torch.tensor([[4.0], [20.0]]))
+    noise.spread.zero_()
+    noise.rarity.zero_()
+    noise.signal.fill_(0.5)
+    quiet, loud = (float(steady_gain(torch.tensor(rho))) * r / 4 for rho, r in ((1 / 4, 1.0), (9 / 20, 9.0)))
+    assert float(noise.left(torch.eye(2)[[0, 0, 1]])) == pytest.approx(quiet)
+    assert float(noise.left(torch.eye(2)[[1, 1, 0]])) == pytest.approx(loud)
+
+
 def test_an_agent_that_acts_on_noise_does_not_seem_to_move_the_state() -> None:
     """Watching shows noise. Who watches again when it is high sees it fall, though watching changes nothing."""
     generator, steps, envs = np.random.default_rng(0), 500, 8
