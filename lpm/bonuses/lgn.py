@@ -46,7 +46,7 @@ MOST_ERROR = 4.0
 FAR = 1e4
 """Units of the scale beyond which it does not fit: it was measured while nothing happened."""
 ACTIONS = 64
-"""Of the latest transitions, among which the one with the least noise is looked for."""
+"""Of the transitions since the last update, the first, among which the one with the least noise is looked for."""
 
 
 # ---- the formulas, as pure functions --------------------------------------------------------------------------
