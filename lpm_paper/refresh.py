@@ -231,6 +231,7 @@ SPACES = ("vectors, images, grids", "`Discrete`, `MultiDiscrete`, `MultiBinary`,
 SCORES = (
     ("[MountainCar](/results/mountain_car.md): grid cells visited of 100", "mountain-car-short", "cells"),
     ("[Maze](/results/maze.md), 10,000 steps: grid cells visited", "maze-short", "cells"),
+    ("[MiniGrid](/results/minigrid.md): success rate", "minigrid-short", "success"),
     ("[LavaCrossing](/results/lava_crossing.md): success rate", "lava-short", "success"),
     ("[Overhead](/results/overhead.md): processor time added, %", "overhead-short", "overhead"),
 )
