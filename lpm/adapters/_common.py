@@ -209,7 +209,6 @@ class Returns:
         return {"task_return": float(task), "shaped_return": float(shaped)}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything, as tensors."""
         recent = torch.tensor(list(self._sums.recent), dtype=torch.float64).reshape(-1, 2)
         return {"running": torch.from_numpy(self._sums.running.copy()), "recent": recent}
 
@@ -220,7 +219,6 @@ class Returns:
         require(isinstance(recent, Tensor) and recent.shape[1:] == (2,), "returns.recent: a tensor (n, 2)", recent)
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore what `state_dict` saved."""
         self._sums.running = state["running"].numpy().copy()
         self._sums.recent = deque(map(tuple, state["recent"].tolist()), maxlen=RECENT)
 
@@ -266,7 +264,6 @@ class Steps:
         return np.array([row[self.FIELDS.index("reward")] for row in self._rows[:count]])
 
     def clear(self) -> None:
-        """Forget them."""
         self._rows.clear()
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -277,6 +274,5 @@ class Steps:
         return {name: torch.from_numpy(column) for name, column in zip(self.FIELDS, columns, strict=True)}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore what `state_dict` saved."""
         columns = [state[name].numpy() for name in self.FIELDS] if state else []
         self._rows = [tuple(row) for row in zip(*columns, strict=True)]

@@ -196,7 +196,6 @@ class Intrinsic(VectorWrapper):  # type: ignore[type-arg, unused-ignore]  # gene
         write_state(path, self, steps=self.steps)
 
     def load(self, path: str | Path) -> None:
-        """Read what `save` wrote."""
         read_state(path, self)
 
 

@@ -261,7 +261,6 @@ class IntrinsicConnector(ConnectorV2):  # type: ignore[misc]
         return {**states, "steps": self.steps, "running": self.running}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Restore what `get_state` saved."""
         saved = from_bytes(state["bytes"], KEY, "IntrinsicConnector")
         check_like({**self._state(), "bonus": {}, "running": []}, saved, "IntrinsicConnector")
         self.bonus.check_state(saved["bonus"])
@@ -312,14 +311,12 @@ class IntrinsicPPOLearner(PPOTorchLearner):  # type: ignore[misc]
         pipeline.insert_after(AddNextObservationsFromEpisodesToTrainBatch, self.intrinsic)
 
     def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> dict[str, Any]:
-        """The learner's state and the bonus's."""
         state: dict[str, Any] = super().get_state(components, not_components=not_components, **kwargs)
         if self._check_component(KEY, components, not_components):
             state[KEY] = self.intrinsic.get_state()
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Restore what `get_state` saved."""
         super().set_state(state)
         if KEY in state:
             self.intrinsic.set_state(state[KEY])

@@ -212,7 +212,6 @@ class IntrinsicReplayBuffer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` saved."""
         load_parts(self, state, steps={}, counters=[0, 0, 0])
         self._steps.load_state_dict(state["steps"])
         self.updates, self._since_update, seen = state["counters"]

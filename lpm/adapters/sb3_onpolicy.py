@@ -10,19 +10,9 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
+from lpm.adapters import sb3_model
 from lpm.adapters._common import Returns, Steps, check_settings, check_type, choose, make_mixer, mix_block
 from lpm.adapters._state import load_parts, parts
-from lpm.adapters.sb3_model import (
-    attach_bonus,
-    final_obs,
-    in_task_units,
-    last_values,
-    raw_obs,
-    raw_reward,
-    record,
-    time_limit_value,
-    time_limits,
-)
 from lpm.core.bonus import IntrinsicReward
 from lpm.core.mixer import MixerConfig, RewardMixer
 from lpm.core.monitor import BonusMonitor
@@ -84,7 +74,9 @@ class IntrinsicCallback(BaseCallback):
         bonus, _, _, settings = self._given
         made = hasattr(self, "bonus")
         of_name = made and isinstance(bonus, str)  # whose settings are in it already
-        attached = attach_bonus(self.bonus if made else bonus, model, self.obs_key, {} if of_name else settings)
+        attached = sb3_model.attach_bonus(
+            self.bonus if made else bonus, model, self.obs_key, {} if of_name else settings
+        )
         if not made:
             self._use(attached)
 
@@ -101,21 +93,21 @@ class IntrinsicCallback(BaseCallback):
         starts = np.array(self.model._last_episode_starts, dtype=np.bool_)
         self.returns.restart(starts)
         self.bonus.end_episodes(torch.from_numpy(starts))
-        self._obs = np.array(choose(raw_obs(self.model, self.model._last_obs), self.obs_key))
+        self._obs = np.array(choose(sb3_model.raw_obs(self.model, self.model._last_obs), self.obs_key))
 
     def _on_step(self) -> bool:
         model, step = self._on_policy, self.locals
         dones, infos = np.asarray(step["dones"], dtype=np.bool_), step["infos"]
-        following = np.array(choose(raw_obs(model, step["new_obs"]), self.obs_key))
+        following = np.array(choose(sb3_model.raw_obs(model, step["new_obs"]), self.obs_key))
         successor = following.copy()
         for row in np.flatnonzero(dones):
-            successor[row] = choose(final_obs(model, infos[row]), self.obs_key)
-        cut = dones & time_limits(infos)
+            successor[row] = choose(sb3_model.final_obs(model, infos[row]), self.obs_key)
+        cut = dones & sb3_model.time_limits(infos)
         action = step.get("clipped_actions", step["actions"])
         reward = np.array(step["rewards"])
-        self._steps.append(self._obs, action, successor, raw_reward(model, reward), dones & ~cut, cut)
+        self._steps.append(self._obs, action, successor, sb3_model.raw_reward(model, reward), dones & ~cut, cut)
         self._rewards.append(reward)
-        self._added.append(time_limit_value(model, dones, infos, step.get("lstm_states")))
+        self._added.append(sb3_model.time_limit_value(model, dones, infos, step.get("lstm_states")))
         self._obs = following
         return True
 
@@ -131,13 +123,13 @@ class IntrinsicCallback(BaseCallback):
         raw, mixed = mix_block(self.bonus, self.mixer, block, rewards, model.num_timesteps)
         buffer = model.rollout_buffer
         buffer.rewards = (mixed.total + self._time_limit_part(rewards, buffer.rewards)).astype(np.float32)
-        buffer.compute_returns_and_advantage(last_values(model), np.asarray(model._last_episode_starts))
+        buffer.compute_returns_and_advantage(sb3_model.last_values(model), np.asarray(model._last_episode_starts))
         assert block.reward is not None
         task = block.reward.cpu().numpy()
-        self.returns.add(task, in_task_units(model, self.mixer, task, mixed), block.done.cpu().numpy())
+        self.returns.add(task, sb3_model.in_task_units(model, self.mixer, task, mixed), block.done.cpu().numpy())
         self.rollouts += 1
         learns = self.rollouts % (self.bonus.rollout_steps // model.n_steps) == 0
-        record(model, raw, mixed, self.bonus.update() if learns else {}, self)
+        sb3_model.record(model, raw, mixed, self.bonus.update() if learns else {}, self)
 
     def _time_limit_part(self, rewards: NDArray[Any], stored: NDArray[np.float32]) -> NDArray[Any]:
         """(T, N): what the model itself has added to the rewards in its buffer."""
@@ -157,7 +149,6 @@ class IntrinsicCallback(BaseCallback):
         return {**parts(self), "rollouts": self.rollouts}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` saved."""
         load_parts(self, state, rollouts=0)
         self.rollouts = state["rollouts"]
 

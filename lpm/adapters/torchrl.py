@@ -34,16 +34,7 @@ from lpm.storage.state_tree import check_like
 try:
     from tensordict import TensorDict, TensorDictBase
     from tensordict.utils import NestedKey
-    from torchrl.data.tensor_specs import (
-        Binary,
-        Bounded,
-        Categorical,
-        MultiCategorical,
-        MultiOneHot,
-        OneHot,
-        TensorSpec,
-        Unbounded,
-    )
+    from torchrl.data import tensor_specs
     from torchrl.envs import Compose, EnvBase, Transform
     from torchrl.objectives.common import LossModule
 
@@ -159,11 +150,11 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
         self._mix(block, after, next_tensordict, lambda mixed: mixed.reshape(*next_tensordict.batch_size, 1))
         return next_tensordict
 
-    def transform_reward_spec(self, reward_spec: TensorSpec) -> TensorSpec:
+    def transform_reward_spec(self, reward_spec: tensor_specs.TensorSpec) -> tensor_specs.TensorSpec:
         """Bonus and extrinsic reward are shaped like the reward."""
         rewarded = reward_spec[self.reward_key]
         for key in self.out_keys:
-            reward_spec[key] = Unbounded(shape=rewarded.shape, device=rewarded.device, dtype=torch.float32)
+            reward_spec[key] = tensor_specs.Unbounded(shape=rewarded.shape, device=rewarded.device, dtype=torch.float32)
         return reward_spec
 
     # ---- scoring ------------------------------------------------------------------------------------------
@@ -243,7 +234,6 @@ class IntrinsicTransform(Transform):  # type: ignore[misc]
         return super().load_state_dict(state_dict, strict, assign)
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Restore what `get_extra_state` saved."""
         self.mixer.load_state_dict(state["mixer"])
         self.steps, self.learnt = state["steps"], state["learnt"]
 
@@ -347,21 +337,21 @@ def plain_action(action: Tensor, spaces: Spaces, lead: int) -> Tensor:
 
 def _space(name: str, spec: Any, lead: int) -> gymnasium.Space[Any]:
     shape = tuple(spec.shape[lead:])
-    if isinstance(spec, MultiOneHot):
+    if isinstance(spec, tensor_specs.MultiOneHot):
         return MultiDiscrete([box.n for box in spec.space])
-    if isinstance(spec, OneHot):
+    if isinstance(spec, tensor_specs.OneHot):
         return Discrete(int(spec.space.n))
-    if isinstance(spec, Binary):
+    if isinstance(spec, tensor_specs.Binary):
         return MultiBinary(shape[0] if len(shape) == 1 else shape)
-    if isinstance(spec, MultiCategorical):
+    if isinstance(spec, tensor_specs.MultiCategorical):
         nvec = spec.nvec
         return MultiDiscrete(np.asarray(nvec[(0,) * lead].tolist() if nvec.ndim > lead else nvec.tolist()))
-    if isinstance(spec, Categorical) and shape in ((), (1,)):
+    if isinstance(spec, tensor_specs.Categorical) and shape in ((), (1,)):
         return Discrete(int(spec.space.n))
-    if isinstance(spec, (Bounded, Unbounded)):
+    if isinstance(spec, (tensor_specs.Bounded, tensor_specs.Unbounded)):
         dtype = np.dtype(str(spec.dtype).removeprefix("torch."))
         low, high = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-        if isinstance(spec, Bounded):
+        if isinstance(spec, tensor_specs.Bounded):
             low, high = (bound[(0,) * lead].cpu().numpy().astype(dtype) for bound in (spec.space.low, spec.space.high))
         return Box(low, high, shape, dtype.type)
     raise ValueError(

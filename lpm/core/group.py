@@ -52,7 +52,6 @@ class ProcessGroup:
 
     @property
     def is_single(self) -> bool:
-        """Whether this is the only process."""
         return self.size == 1
 
     # ---- learning -----------------------------------------------------------------------------------------

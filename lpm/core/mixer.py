@@ -164,12 +164,10 @@ class RewardMixer:
         return {"task_scale": self.task_scale.value, "bonus_scale": self.bonus_scale.value, "share": self.share}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Both scales."""
         scales = {"task": self.task_scale.state_dict(), "bonus": self.bonus_scale.state_dict()}
         return {f"{name}.{key}": value for name, state in scales.items() for key, value in state.items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore what `state_dict` saved."""
         self.check_state(state)
         for name, scale in (("task", self.task_scale), ("bonus", self.bonus_scale)):
             part = {key.removeprefix(f"{name}."): value for key, value in state.items() if key.startswith(f"{name}.")}
@@ -329,7 +327,6 @@ class ReturnScale:
         return {"rows": torch.from_numpy(self._sums.T.copy()), "counters": counters, "sizes": sizes, "levels": levels}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore what `state_dict` saved."""
         self._sums = state["rows"].numpy().T.copy()
         self._steps, self._stride, self._seen = state["counters"].tolist()
         sizes = state["sizes"].numpy()
@@ -366,11 +363,9 @@ class RunningDeviation:
         self._count = total
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Sums and moments."""
         moments = torch.tensor([self._count, self._mean, self._squares], dtype=torch.float64)
         return {"rows": torch.from_numpy(self._carry.copy()), "moments": moments}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore what `state_dict` saved."""
         self._carry = state["rows"].numpy().copy()
         self._count, self._mean, self._squares = state["moments"].tolist()

@@ -129,7 +129,6 @@ class Transitions:
         return self.map(lambda value: value[:, index])
 
     def to(self, device: torch.device | str) -> Self:
-        """The same block on another device."""
         return self.map(lambda value: value.to(device))
 
     def rows(self) -> Rows:

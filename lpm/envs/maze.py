@@ -15,24 +15,9 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import ArrayLike, NDArray
 
+from lpm.envs import maze_geometry
 from lpm.envs.drawing import blank, disc, line, rectangle
-from lpm.envs.maze_geometry import (
-    ARM_WALL,
-    CELL,
-    FORWARD_STEP,
-    GRID,
-    MAZE_CELLS,
-    NOISE_WALL,
-    RADIUS,
-    REACHABLE_CELLS,
-    ROOMS,
-    START,
-    TURN_STEP,
-    WALLS,
-    Action,
-    cell_index,
-    wall_segments,
-)
+from lpm.envs.maze_geometry import FORWARD_STEP, RADIUS, START, TURN_STEP, WALLS, Action, cell_index, wall_segments
 from lpm.envs.maze_render import MazeRenderer
 from lpm.envs.noise import NoiseConfig, NoisyEnv, NoisyVectorEnv
 from lpm.envs.noise_sources import images_or_cifar10
@@ -95,10 +80,10 @@ class NMazeVector(BatchedEnv):
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 30}  # type: ignore[misc]
     _saved = ("pose", "executed", "steps", "key", "image")
-    num_cells = GRID[0] * GRID[1]
-    maze_cells: ClassVar[int] = MAZE_CELLS
+    num_cells = maze_geometry.GRID[0] * maze_geometry.GRID[1]
+    maze_cells: ClassVar[int] = maze_geometry.MAZE_CELLS
     """Cells of the whole maze, the paper's denominator."""
-    reachable_cells: ClassVar[int] = REACHABLE_CELLS
+    reachable_cells: ClassVar[int] = maze_geometry.REACHABLE_CELLS
     """Cells that the centre of the agent can be in."""
 
     def __init__(
@@ -113,7 +98,7 @@ class NMazeVector(BatchedEnv):
         threads: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
-        noise_wall: int = NOISE_WALL,
+        noise_wall: int = maze_geometry.NOISE_WALL,
     ) -> None:
         """Set up the maze.
 
@@ -200,7 +185,8 @@ class NMazeVector(BatchedEnv):
         return {"cell": cell, **{name: array.copy() for name, array in live.items()}}
 
     def _limits(self) -> dict[str, tuple[Any, Any]]:
-        pose = (0.0, 0.0, -1e9), (GRID[0] * CELL, GRID[1] * CELL, 1e9)
+        far_x, far_z = (cells * maze_geometry.CELL for cells in maze_geometry.GRID)
+        pose = (0.0, 0.0, -1e9), (far_x, far_z, 1e9)
         image = _NEVER, len(self._images) - 1
         return {"pose": pose, "executed": (_NEVER, len(Action) - 1), "steps": (0, 2**62), "image": image}
 
@@ -219,11 +205,11 @@ class NMaze(SingleEnv):
     vector = NMazeVector
 
 
-def draw_map(pose: NDArray[np.float64], height: int, noise_wall: int = NOISE_WALL) -> NDArray[np.uint8]:
+def draw_map(pose: NDArray[np.float64], height: int, noise_wall: int = maze_geometry.NOISE_WALL) -> NDArray[np.uint8]:
     """The maze from above, the agent in it and, in green, the noise wall; x to the right, z downwards."""
     scale = height / 12
     picture = blank(height, round(18 * scale), (40, 40, 40))
-    for room in ROOMS:
+    for room in maze_geometry.ROOMS:
         left, top, right, bottom = scale * np.array([room.min_x, room.min_z, room.max_x, room.max_z])
         rectangle(picture, left, top, right, bottom, (230, 230, 230))
     wall = WALLS[noise_wall]
@@ -243,7 +229,7 @@ Family = Literal["none", "photographs", "wall", "part", "small", "sticky"]
 _OWN: dict[Family, dict[str, Any]] = {
     "none": {},
     "photographs": {"noise": "action"},
-    "wall": {"noise": "state", "noise_wall": ARM_WALL},
+    "wall": {"noise": "state", "noise_wall": maze_geometry.ARM_WALL},
     "sticky": {"sticky": 0.25},
 }
 FAMILIES: dict[Family, str] = {

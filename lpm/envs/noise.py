@@ -235,10 +235,7 @@ class NoisyVectorEnv(VectorWrapper):
         self._seen: Array | None = None
 
     def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: dict[str, Any] | None = None,
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
         rows = np.ones(self.num_envs, dtype=np.bool_)
         if options is not None and "reset_mask" in options:

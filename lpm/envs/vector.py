@@ -87,10 +87,7 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
         """Called with the first row's seed whenever rows are seeded, before they are reset."""
 
     def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: dict[str, Any] | None = None,
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
         """Begin new episodes in all rows, or only in those of `options={"reset_mask": mask}`."""
         rows = np.ones(self.num_envs, dtype=np.bool_)
@@ -165,7 +162,6 @@ class BatchedEnv(VectorEnv[Array, Array, Array]):
         return state
 
     def set_state(self, state: State) -> None:
-        """Put back what `get_state` gave."""
         live = {**self._state(), "noise_rng": self.noise_rng.state, "pending": self._pending}
         self._check_state(state, live)
         for name, array in live.items():

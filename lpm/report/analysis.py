@@ -5,7 +5,7 @@ Everything here is numbers; the page and the exported tables show the same ones.
 
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -383,6 +383,12 @@ def spread(count: int, most: int) -> NDArray[np.intp]:
     ([0, 2, 4], [0, 1])
     """
     return np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(np.intp))
+
+
+def log_range(grids: Sequence[Floats]) -> tuple[float, float]:
+    """Fewest and most visits of a visited cell: the ends of one colour scale for all grids."""
+    positive = np.concatenate([np.zeros(0), *(grid[grid > 0] for grid in grids)])
+    return (float(positive.min()), float(positive.max())) if positive.size else (1.0, 1.0)
 
 
 def _bands(evidence: Evidence, warnings: list[str]) -> tuple[Band, ...]:

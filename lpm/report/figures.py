@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lpm.report.analysis import Analysis, Band, Cell
-from lpm.report.charts import log_range
+from lpm.report.analysis import Analysis, Band, Cell, log_range
 from lpm.report.families import RECOMMENDED, Look
 from lpm.report.ranking import in_focus
 from lpm.report.seed_statistics import Floats

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from lpm.report.analysis import analyse
-from lpm.report.charts import Payload
 from lpm.report.families import family_of
-from lpm.report.html import document
+from lpm.report.html import Payload, document
 from lpm.report.text import flatten
 from lpm.suite.axes import AXES, LEAST, MOST
 from lpm.suite.environments import ENVIRONMENTS, LABELS

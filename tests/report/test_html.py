@@ -14,9 +14,8 @@ from synthetic_evidence import hostile, mountain_car
 
 from lpm.experiments.evidence import Curve, Heatmap
 from lpm.report.analysis import analyse
-from lpm.report.charts import Payload
 from lpm.report.families import DASHES, FAMILIES, RECOMMENDED, TINTS, family_of, looks
-from lpm.report.html import page, write_page
+from lpm.report.html import Payload, page, write_page
 
 
 class Tree(HTMLParser):

@@ -10,8 +10,7 @@ from synthetic_evidence import mountain_car
 
 from lpm.experiments.evidence import Claim, Evidence, Score
 from lpm.report.analysis import Analysis, analyse
-from lpm.report.charts import Payload
-from lpm.report.html import page
+from lpm.report.html import Payload, page
 from lpm.report.ranking import in_focus, in_words, rank, why_not
 
 BARE = dataclasses.replace(mountain_car(), scores=(), curves=(), heatmaps=(), claims=())

@@ -56,7 +56,6 @@ class Case:
         return copy.deepcopy(self.cache[0])
 
     def fail(self, message: str) -> None:
-        """Report this rule as broken."""
         raise IntrinsicCheckError(self.rule, message)
 
     def same(self, what: str, expected: Any, got: Any, tolerance: float = 0.0, *, fix: str = "") -> None:
