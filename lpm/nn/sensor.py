@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
-from lpm.nn.memory import episodes_over
 
 SAME = 1e-5
 """Readings this near are the same one: what float32 makes of one number computed twice."""
@@ -291,11 +290,10 @@ class Readings(nn.Module):
             old, older = torch.where(changed[t], phi[t], old), torch.where(changed[t], old, older)
         turns = torch.stack([changed.sum((0, 1)).double(), back])
         before, code_before = previous(now, self.surprise[:, at], valid), previous(code, self.code, valid)
-        live = ~episodes_over(batch).unsqueeze(1)
-        self.state[:, at] = last(states[1][..., at], self.state[:, at], valid) * live
-        self.surprise[:, at] = last(now, self.surprise[:, at], valid) * live
-        self.code.copy_(last(code, self.code, valid) * live)
-        self.latest[..., at] = torch.stack([old, older], 1) * live.unsqueeze(1)
+        self.state[:, at] = last(states[1][..., at], self.state[:, at], valid)
+        self.surprise[:, at] = last(now, self.surprise[:, at], valid)
+        self.code.copy_(last(code, self.code, valid))
+        self.latest[..., at] = torch.stack([old, older], 1)
         moved = following - states[0][..., at]
         return Surprises(code, following, change, moved, now, before, code_before, valid & ~starts, turns)
 

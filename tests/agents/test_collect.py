@@ -115,6 +115,21 @@ def test_filler_counts_for_nothing_in_the_share_of_noise() -> None:
     assert collector._noise[block.valid].mean() > collector._noise.mean()
 
 
+def test_a_step_that_says_nothing_of_noise_shows_none() -> None:
+    """Some environments speak of noise only where there is some: that of the block before must not be left."""
+    envs = counting_envs(AutoresetMode.SAME_STEP)
+    collector, policy, generator = collector_of(envs, steps=4)
+    original, said = envs.step, [True] * 4 + [True, False, False, False]
+
+    def speaking(actions: Any) -> Any:
+        *outcome, info = original(actions)
+        return *outcome, {**info, "noise": np.ones(3, dtype=bool)} if said.pop(0) else info
+
+    envs.step = speaking  # type: ignore[method-assign]
+    shares = [collector.collect(policy, generator).noise_share for _ in range(2)]
+    assert shares == [1.0, 0.25]
+
+
 def test_filler_is_no_first_visit() -> None:
     collector, _, _ = collector_of(gymnasium.make_vec("lpm/MountainCar-v0", num_envs=1))
     collector.visits[:] = 0

@@ -91,6 +91,23 @@ def test_noise_alone_has_no_signal() -> None:
     torch.testing.assert_close(shrunk, noise.centre.unsqueeze(0), atol=0.2, rtol=0)
 
 
+def test_of_noise_alone_nothing_is_left_after_few_readings() -> None:
+    """What may be noise, by as much as chance allows, is no signal."""
+    noise, *_ = measured(np.random.default_rng(0).normal(size=(101, 4, 64)))
+    assert noise.signal.mean() < 0.02
+
+
+def test_steps_of_two_episodes_are_no_pair() -> None:
+    line = torch.randn(9, 4, 1, generator=torch.Generator().manual_seed(0))
+    noise, state, code = SensorNoise(1, 1), Readings(4, 1, 1), torch.ones(8, 4, 1)
+    batch = Transitions.build(line[:-1], torch.zeros(8, 4, dtype=torch.int64), line[1:])
+    starts = torch.zeros(8, 4, dtype=torch.bool)
+    starts[::2] = True
+    states = state.filtered(starts, batch.valid, batch.obs, batch.next_obs, code, noise)
+    found = state.observe(batch, starts, batch.obs, batch.next_obs, states, code, noise)
+    assert torch.equal(found.paired, ~starts)
+
+
 def test_what_noise_leaves_is_that_of_the_usual_action() -> None:
     """K·R of the action in the middle, shrunk: neither the rarest that shows a TV nor the rarest that is quiet."""
     noise = SensorNoise(2, 1)
