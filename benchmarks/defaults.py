@@ -100,7 +100,7 @@ class Args:
     """Names of tasks."""
     methods: tuple[str, ...] = ("none", "lgn")
     """none, a bonus, bonus@weight or bonus@weight-rule (benchmarks/weights.py) in `lpm train`; sb3: SB3's PPO with its
-    own defaults, sb3+BONUS the same with a bonus in one line; sac and sac+BONUS: SB3's SAC."""
+    own defaults, sb3+BONUS or sb3+BONUS@WEIGHT the same with a bonus in one line; sac and sac+BONUS: SB3's SAC."""
     seeds: int = 5
     """Runs of each."""
     first_seed: int = 0
@@ -143,15 +143,17 @@ def train_sb3(task: Task, method: str, seed: int) -> dict[str, Any]:
         env = MiniGridObservation(env)
     noise: list[bool] = []
     monitor: Any = Monitor(_Noise(env, noise))
-    learner, _, bonus = method.partition("+")
+    learner, _, chosen = method.partition("+")
+    bonus, _, weight = chosen.partition("@")
+    options: dict[str, Any] = {"seed": seed, **({"weight": float(weight)} if weight else {})}
     if learner == "sac":
         model: Any = SAC("MlpPolicy", monitor, seed=seed, device="cpu")
         if bonus:
-            IntrinsicReplayBuffer.attach(model, bonus, seed=seed)
+            IntrinsicReplayBuffer.attach(model, bonus, **options)
         model.learn(task.steps)
     else:
         model = PPO("MlpPolicy", monitor, seed=seed, device="cpu")
-        model.learn(task.steps, callback=IntrinsicCallback(bonus, seed=seed) if bonus else None)
+        model.learn(task.steps, callback=IntrinsicCallback(bonus, **options) if bonus else None)
     ended, returns = np.cumsum(monitor.get_episode_lengths()), np.array(monitor.get_episode_rewards())
     curve: dict[str, list[float]] = {"step": [], "return": [], "success": [], "noise_share": []}
     for step in np.linspace(task.steps / POINTS, task.steps, POINTS):

@@ -299,9 +299,10 @@ def defaults_table(analyses: Analyses, measure: str, *methods: str) -> str:
     for folder in sorted((ROOT / "results" / "defaults").iterdir()):
         cells = []
         found = {m: [json.loads(p.read_text()) for p in sorted((folder / m).glob("seed_*.json"))] for m in methods}
-        if measure == "solved" and any(not 0 <= run["return"] <= 1 for runs in found.values() for run in runs):
+        every = [run for runs in found.values() for run in runs]
+        if measure == "solved" and any(not 0 <= run["return"] <= 1 for run in every):
             continue  # a task of which a return above 0 is no success
-        if measure == "noise" and not any(any(noise_of(run)) for runs in found.values() for run in runs):
+        if not every or (measure == "noise" and not any(any(noise_of(run)) for run in every)):
             continue
         for runs in found.values():
             if measure == "noise":
@@ -312,8 +313,7 @@ def defaults_table(analyses: Analyses, measure: str, *methods: str) -> str:
             mean = rounded_mean((max if measure == "noise" else fmean)(reached)) if reached else "never"
             part = "" if len(reached) in (0, len(values)) else f", {len(reached)} solved"
             cells.append(f"{mean} ({len(values)}{part})" if values else NOT_RUN)
-        if set(cells) != {NOT_RUN}:
-            rows.append([f"`{next(run for runs in found.values() for run in runs)['env_id']}`", *cells])
+        rows.append([f"`{every[0]['env_id']}`, {every[0]['steps']:,} steps", *cells])
     return markdown_table(("task", *(f"`{method}`" for method in methods)), rows)
 
 
