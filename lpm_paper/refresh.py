@@ -305,10 +305,8 @@ def defaults_table(analyses: Analyses, measure: str, *methods: str) -> str:
         if not every or (measure == "noise" and not any(any(noise_of(run)) for run in every)):
             continue
         for runs in found.values():
-            if measure == "noise":
-                values = [100 * noise_of(run)[-1] for run in runs]
-            else:
-                values = [run[{"return": "return", "solved": "solved_at"}[measure]] for run in runs]
+            key = "solved_at" if measure == "solved" else measure
+            values = [100 * noise_of(run)[-1] if measure == "noise" else run[key] for run in runs]
             reached = [value for value in values if value is not None]
             mean = rounded_mean((max if measure == "noise" else fmean)(reached)) if reached else "never"
             part = "" if len(reached) in (0, len(values)) else f", {len(reached)} solved"
