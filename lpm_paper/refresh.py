@@ -86,7 +86,7 @@ def short_table(show: Callable[[Summary], str], analyses: Analyses, stem: str, m
         if method not in table.methods:
             raise SystemExit(f"no results of {method!r} in {stem}; there are {', '.join(table.methods)}")
         name = table.methods[method] if method in (*REFERENCES, *FORMER) else f"`{bonus_of(method)}`"
-        first = f"**{name}**" if method == RECOMMENDED else name
+        first = f"**{linked(method, name)}**" if method == RECOMMENDED else linked(method, name)
         rows.append([first, *table.row(method, chosen, lambda cell: show(cell.summary))])
     return markdown_table(("bonus", *(table.conditions[condition] for condition in chosen)), rows)
 
@@ -159,16 +159,19 @@ def bonus_table(analyses: Analyses, bonus: str) -> str:
         raise SystemExit(f"results/noise_table has no {bonus!r}; it has {', '.join(noise)}")
     cards = leaderboard.scorecards()
     own = {place: card for place, card in enumerate(cards, 1) if card["name"] == bonus}
-    rows = [["[Suite](/suite.md): total score", f"{hundredths(card['total']['value'])}, place {at} of {len(cards)}"]
-            for at, card in own.items()]  # fmt: skip
+    rows = [
+        [f"[Suite](/suite.md): total score (place {at} of {len(cards)})", hundredths(card["total"]["value"])]
+        for at, card in own.items()
+    ]
     method = next((m for m in ALL if ALL[m].bonus == bonus and ALL[m].policy == "learnt"), bonus)
-    for title, stem, metric in SCORES:
+    for title, stem, metric, *chosen in SCORES:
         table = analysis_of(analyses, stem).table(metric)
-        cells = {label: table.cells.get((c, method)) for c, label in table.conditions.items()}
-        if said := [f"{rounded_mean(cell.summary.mean)} ({label})" for label, cell in cells.items() if cell]:
-            rows.append([title, ", ".join(said)])
-    left = f"{rounded_mean(noise[bonus].final[1])} on noise, {rounded_mean(noise[bonus].unseen)} on something new"
-    rows.append(["[Noise table](/noise_table.md): the bonus after learning", left])
+        for condition in chosen or table.conditions:
+            if cell := table.cells.get((condition, method)):
+                rows.append([f"{title}, {table.conditions[condition]}", rounded_mean(cell.summary.mean)])
+    after = "[Noise table](/noise_table.md): the bonus after learning"
+    rows.append([f"{after}, on noise", rounded_mean(noise[bonus].final[1])])
+    rows.append([f"{after}, on something new", rounded_mean(noise[bonus].unseen)])
     for card in own.values():
         rows.append(["Time of training in the suite, as a multiple of no bonus", f"{card['cost']:.1f}"])
     return markdown_table(("measured", "result"), rows)
@@ -178,7 +181,8 @@ def settings(analyses: Analyses, *bonuses: str) -> str:
     """NAME…: what bonuses can be used with, and their fields with defaults and meanings."""
     tables = []
     for bonus in bonuses:
-        fits = markdown_table(FITS, [(f"`{bonus}`", *SPACES, *learners(bonus))])
+        file = f"`{lookup(bonus).bonus.__module__.replace('.', '/')}.py`"
+        fits = markdown_table(FITS, [(f"`{bonus}`", *SPACES, *learners(bonus), file)])
         rows = [(f"`{name}`", f"`{default}`", meaning) for name, default, meaning in fields_of(lookup(bonus))]
         tables.append(f"{fits}\n{markdown_table(('field', 'default', 'meaning'), rows)}")
     return "\n".join(tables)
@@ -226,16 +230,17 @@ def learners(bonus: str) -> tuple[str, str]:
 
 
 ON_POLICY, OFF_POLICY = "SB3's PPO, A2C …, TorchRL, RLlib, your loop", "SB3's SAC, DQN, TD3 …"
-FITS = ("works with", "observations", "actions", ON_POLICY, OFF_POLICY)
+FITS = ("works with", "observations", "actions", ON_POLICY, OFF_POLICY, "its code")
 SPACES = ("vectors, images, grids", "`Discrete`, `MultiDiscrete`, `MultiBinary`, `Box`")
-SCORES = (
+MINIGRID = ("doorkey-8x8", "doorkey-8x8-tv", "multiroom-n4-s5", "multiroom-n4-s5-tv")
+SCORES: tuple[tuple[str, ...], ...] = (
     ("[MountainCar](/results/mountain_car.md): grid cells visited of 100", "mountain-car-short", "cells"),
     ("[Maze](/results/maze.md), 10,000 steps: grid cells visited", "maze-short", "cells"),
-    ("[MiniGrid](/results/minigrid.md): success rate", "minigrid-short", "success"),
+    ("[MiniGrid](/results/minigrid.md): success rate", "minigrid-short", "success", *MINIGRID),
     ("[LavaCrossing](/results/lava_crossing.md): success rate", "lava-short", "success"),
     ("[Overhead](/results/overhead.md): processor time added, %", "overhead-short", "overhead"),
 )
-"""What a bonus's page shows: title, EXPERIMENT, metric."""
+"""What a bonus's page shows: title, EXPERIMENT, metric, conditions (all if none is named)."""
 
 
 def options(analyses: Analyses, command: str) -> str:
@@ -428,6 +433,13 @@ def page_of(bonus: str) -> str:
     return f"bonuses/{shared.get(bonus, bonus)}.md"
 
 
+def linked(method: str, name: str) -> str:
+    """The name of a method, with a link to its bonus."""
+    if method in FORMER:
+        return f"[{name}](/lgn.md#what-was-measured)"
+    return f"[{name}](/{page_of(ALL[method].bonus)})" if method in ALL else name
+
+
 def read_json(path: Path) -> Any:
     """What a file under the project's folder holds."""
     if not path.exists():
@@ -455,7 +467,7 @@ def sorted_means(analysis: Analysis, metric: str) -> str:
     order = sorted(table.methods, key=lambda m: sign * means[by, m] if (by, m) in means else math.inf)
     rows = [
         [
-            f"*{table.methods[method]}*" if method in REFERENCES else table.methods[method],
+            linked(method, f"*{table.methods[method]}*" if method in REFERENCES else table.methods[method]),
             *table.row(method, shown, lambda cell: rounded_mean(cell.summary.mean)),
         ]
         for method in order
