@@ -32,8 +32,7 @@ from lpm.report.families import FAMILIES, RECOMMENDED, REFERENCES, family_of, lo
 from lpm.report.figures import encoded
 from lpm.report.pages import write_pages
 from lpm.report.ranking import rank
-from lpm.report.seed_statistics import Summary
-from lpm.report.text import markdown_table, plus_minus, slug, with_interval
+from lpm.report.text import markdown_table, plus_minus, slug
 from lpm.storage.files import write_atomic
 from lpm.suite import noise_table
 from lpm.suite.scorecard import hundredths, read_scorecards
@@ -71,7 +70,7 @@ def full_table(analyses: Analyses, name: str, part: str = "") -> str:
     raise SystemExit(f"no results; there are {', '.join(analyses)}")
 
 
-def short_table(show: Callable[[Summary], str], analyses: Analyses, stem: str, metric: str, *words: str) -> str:
+def short_table(analyses: Analyses, stem: str, metric: str, *words: str) -> str:
     """EXPERIMENT METRIC METHOD… [in CONDITION…]: a row a method, a column a condition. Bold: the best, and ours."""
     analysis = analysis_of(analyses, stem)
     if metric not in analysis.evidence.metrics:
@@ -87,7 +86,7 @@ def short_table(show: Callable[[Summary], str], analyses: Analyses, stem: str, m
             raise SystemExit(f"no results of {method!r} in {stem}; there are {', '.join(table.methods)}")
         name = table.methods[method] if method in (*REFERENCES, *FORMER) else f"`{bonus_of(method)}`"
         first = f"**{linked(method, name)}**" if method == RECOMMENDED else linked(method, name)
-        rows.append([first, *table.row(method, chosen, lambda cell: show(cell.summary))])
+        rows.append([first, *table.row(method, chosen, lambda cell: rounded_mean(cell.summary.mean))])
     return markdown_table(("bonus", *(table.conditions[condition] for condition in chosen)), rows)
 
 
@@ -255,9 +254,9 @@ def suite(analyses: Analyses, what: str) -> str:
     return leaderboard.PARTS[what]()
 
 
-def sb3(analyses: Analyses, *words: str) -> str:
-    """`table`: results/sb3, a row a learner and bonus; ALGORITHM BONUS METRIC: one mean, of cells, noise or return."""
-    return sb3_results.table() if words == ("table",) else sb3_results.mean(*words)
+def sb3(analyses: Analyses, what: str) -> str:
+    """`table`: results/sb3, a row a learner and bonus."""
+    return sb3_results.table()
 
 
 def kills_table(analyses: Analyses, report: str) -> str:
@@ -366,8 +365,7 @@ def noise_of(run: Mapping[str, Any]) -> Any:
 
 MARKERS: Mapping[str, Callable[..., str]] = {
     "table": full_table,
-    "means": partial(short_table, lambda summary: rounded_mean(summary.mean)),
-    "spread": partial(short_table, with_interval),
+    "means": short_table,
     "number": number,
     "headline": headline,
     "verdicts": verdicts,
@@ -389,7 +387,7 @@ MARKERS: Mapping[str, Callable[..., str]] = {
 }
 """Kind of marker to what fills it."""
 PLACE = re.compile(r"<!-- (\S+) ([^>]*?) -->.*?<!-- end -->", re.DOTALL)
-INLINE = re.compile(r"number|sb3 (?!table)|verdicts sentence")
+INLINE = re.compile(r"number|verdicts sentence")
 """Markers inside a sentence."""
 
 

@@ -12,7 +12,6 @@ from lpm.report.text import markdown_table
 from lpm_paper.benchmark_pictures import panels, save
 
 FOLDER = Path(__file__).resolve().parents[1] / "results" / "sb3"
-METRICS = ("cells", "noise", "return")
 
 
 def rounded_mean(mean: float) -> str:
@@ -58,16 +57,6 @@ def table() -> str:
         rows.append([f"**{cell}**" for cell in row] if bonus.startswith(RECOMMENDED) else row)
     columns = ("learner", "bonus", "seeds", "cells visited, %", "steps on the noise in the last half, %", "task return")
     return markdown_table(columns, rows)
-
-
-def mean(algorithm: str, bonus: str, metric: str) -> str:
-    """One mean over seeds."""
-    if metric not in METRICS:
-        raise SystemExit(f"sb3: expected one of {', '.join(METRICS)}, got {metric!r}")
-    runs = runs_by_bonus().get((algorithm, bonus))
-    if not runs:
-        raise SystemExit(f"no results of {algorithm} with {bonus} in results/sb3")
-    return rounded_mean(fmean(values_of(runs)[metric]))
 
 
 def picture_data() -> dict[str, list[list[float]]]:
