@@ -755,3 +755,28 @@ def test_steps_that_could_not_be_foreseen_count_less_in_the_unit(monkeypatch: py
 
     monkeypatch.setattr(LGN, "_measure", all_count)
     assert weighted > 1.2 * unit()
+
+
+def test_what_was_measured_long_ago_is_forgotten() -> None:
+    """Noise that is over after the horizon, and states that are far away after the window of the variance."""
+    line = lpm.Spaces(Box(-np.inf, np.inf, (1,)), Discrete(2))
+    bonus, generator = make(line, horizon=200.0), torch.Generator().manual_seed(0)
+    gains = []
+    for rollout in range(40):
+        time = torch.arange(33.0).view(33, 1, 1) + 32 * rollout
+        seen = torch.sin(0.05 * time + torch.tensor([0.0, 2.0]).view(1, 2, 1))
+        seen = seen + (rollout < 10) * torch.randn(33, 2, 1, generator=generator)
+        bonus.step(Transitions.build(seen[:-1], torch.zeros(32, 2, dtype=torch.int64), seen[1:]))
+        bonus.update()
+        gain = bonus.noise.gain(torch.eye(2))[1]
+        gains.append(float(gain[0]) if gain.numel() else 1.0)
+    assert gains[9] < 0.7 < 0.9 < gains[-1]
+
+    plane = SPACES["vector, continuous"]
+    bonus = make(plane, num_envs=8, rollout_steps=128, units=False, filter=False)
+    sizes = []
+    for seed in range(12):
+        bonus.step(walk(plane, steps=128, envs=8, seed=seed, scale=1.0 if seed < 4 else 0.1))
+        bonus.update()
+        sizes.append(float(bonus.variance.sum()))
+    assert sizes[-1] < 0.1 * sizes[3]
