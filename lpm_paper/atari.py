@@ -70,20 +70,6 @@ def change(scores: Sequence[Score]) -> tuple[Score, ...]:
     return tuple(changes)
 
 
-def _variants() -> dict[str, Condition]:
-    """Each game with and without noise; with the game's reward, and with the bonus alone."""
-    return {
-        name + alone + noise: Condition(
-            f"{title}{', bonus alone' if alone else ''}{', noise actions' if noise else ''}",
-            {"game": name, "noise": bool(noise)},
-            BONUS_ALONE if alone else None,
-        )
-        for alone in ("", "-bonus")
-        for name, title in GAMES.items()
-        for noise in ("", "-noise")
-    }
-
-
 EXPERIMENT = TrainingExperiment(
     name="atari",
     title="Atari: scores with and without noise actions",
@@ -98,7 +84,17 @@ EXPERIMENT = TrainingExperiment(
     ),
     env_id="lpm/Atari-v0",
     algo="ppo",
-    variants=_variants(),
+    # each game with and without noise; with the game's reward, and with the bonus alone
+    variants={
+        name + alone + noise: Condition(
+            f"{title}{', bonus alone' if alone else ''}{', noise actions' if noise else ''}",
+            {"game": name, "noise": bool(noise)},
+            BONUS_ALONE if alone else None,
+        )
+        for alone in ("", "-bonus")
+        for name, title in GAMES.items()
+        for noise in ("", "-noise")
+    },
     methods=ALL,
     sizes={
         "smoke": Scale(64, 1, {"num_envs": 2, "rollout_steps": 16, "epochs": 1, "minibatches": 2}, ("rnd", "none"),

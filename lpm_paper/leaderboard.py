@@ -15,7 +15,7 @@ from lpm.report.text import markdown_table, plain
 from lpm.suite.axes import AXES, LEAST, MOST, counted, measure
 from lpm.suite.environments import ENVIRONMENTS, LABELS, REFERENCES
 from lpm.suite.scorecard import Scorecard, hundredths, packaged_references, read_scorecards, runs_from, shown
-from lpm_paper.benchmark_pictures import save
+from lpm_paper.benchmark_results import save
 from lpm_paper.methods import LABELS as NAMES
 
 FOLDER = Path(__file__).resolve().parents[1] / "results" / "suite"

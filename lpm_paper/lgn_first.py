@@ -20,9 +20,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from lpm.bonuses._learner import MemoryBonus
 from lpm.bonuses.lgn import RIDGE, UNIT_RIDGE, predictable_share
-from lpm.core.bonus import IntrinsicReward
-from lpm.core.settings import expect_at_least, expect_choice
+from lpm.core.settings import Count, Limit, Settings, Size
 from lpm.core.spaces import Spaces
 from lpm.core.transitions import Transitions
 from lpm.nn.closed_form import FadingCovariance, RidgeByAction, inverse_root, typical_square
@@ -65,32 +65,27 @@ def predictable_part(errors: Tensor, states: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class LGNFirstConfig:
+class LGNFirstConfig(Settings):
     """Settings of learnability-gated novelty: one default for vectors and images, with noise and without."""
 
     memory: Literal["episodic", "lifelong", "both"] = "both"
     """What a state is compared with: those of its episode, a sample of the whole run (for replay-based learners), or
     the geometric mean of the two distances."""
-    memory_size: int = 1024
+    memory_size: Count = 1024
     """States that are remembered: the latest of each environment's episode, or a sample of the run."""
     gate: bool = True
     """Whether novelty counts only as far as what comes after (o, a) can be predicted."""
-    features: int = 64
+    features: Count = 64
     """Width of φ: of the random encoder of images; wider vectors are projected to it."""
-    fourier: int = 256
+    fourier: Size = 256
     """Random Fourier features of a vector that f and g see besides it. Images: none, linear models do."""
-    horizon: float = 10_000.0
+    horizon: Limit = 10_000.0
     """Transitions after which an error has faded to 1/e in g and in the size of a step."""
-    warmup: int = 256
+    warmup: Count = 256
     """Transitions to observe before scales are fixed and anything is paid."""
 
-    def __post_init__(self) -> None:
-        expect_choice(self, "memory", "episodic", "lifelong", "both")
-        expect_at_least(self, 1, "memory_size", "features", "warmup", "horizon")
-        expect_at_least(self, 0, "fourier")
 
-
-class LGNFirst(IntrinsicReward):
+class LGNFirst(MemoryBonus):
     """Learnability-gated novelty: distance to what was seen, as far as what comes next can be predicted at all."""
 
     label = "LGN, first form"
@@ -130,20 +125,11 @@ class LGNFirst(IntrinsicReward):
         self.run = HashedSample(config.memory_size if config.memory != "episodic" else 1, (self.state.raw_width,))
 
     # ---- collection ---------------------------------------------------------------------------------------
-    def _score(self, batch: Transitions) -> Tensor:
-        return self._run(batch, keep=False)
-
-    def _observe(self, batch: Transitions) -> None:
-        self._run(batch, keep=True, score=False)
-
-    def _step(self, batch: Transitions) -> Tensor:
-        return self._run(batch, keep=True)
-
-    def _run(self, batch: Transitions, *, keep: bool, score: bool = True) -> Tensor:
+    def _walk(self, batch: Transitions, keep: bool) -> Tensor:
         obs, next_obs = self.state.of_block(batch, scaled=False)
         line = self.episode.timeline(batch, obs, next_obs) if self.episodic else None
         reward = torch.zeros(batch.shape, device=batch.device)
-        if score and self.updates > 0:
+        if self.updates > 0:
             gate, weight = self._gates(self.state.scaled(obs.flatten(0, 1)), batch.action.flatten(0, 1))
             weight = weight.view(*batch.shape, -1)
             parts = [] if line is None else [line.nearest(self._measured(line.rows), weight)]

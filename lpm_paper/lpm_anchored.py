@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from lpm.bonuses.lpm import MINIWORLD_F, MNIST_F, AlgorithmOne, QueueConfig, shared_encoder
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice, reject_unused
+from lpm.core.settings import Count, NonNegative, Positive, Share, reject_unused
 from lpm.nn.closed_form import BayesianRegression, RandomFeatures, median_distance
 from lpm.nn.experience import Prepared
 from lpm.nn.frozen import random_encoder
@@ -25,29 +25,23 @@ class LPMAnchoredConfig(QueueConfig):
 
     form: Literal["log", "exp", "linear"] = "log"
     """Reward: "log" g − log(MSE + floor) (the paper's), or one of `lpm_release`."""
-    relative_floor: float = 0.1
+    relative_floor: NonNegative = 0.1
     """Added to `error_floor`, as a share of the median error of predicting the mean of the first observations: what is
     learnt better than this is hardly rewarded. For the log and exp forms."""
     shared_encoder: bool = False
     """Let g read f's image encoder instead of a frozen random one."""
-    anchor_features: int = 512
+    anchor_features: Count = 512
     """Random Fourier features of g."""
-    anchor_scale: float = 0.25
+    anchor_scale: Positive = 0.25
     """Length scale of g, as a multiple of the median distance between the inputs of its first fit."""
-    anchor_forgetting: float = 0.98
+    anchor_forgetting: Share = 0.98
     """What g keeps of old data at each update: the counterpart of the queue's length. An update of fewer than 32
     transitions takes less away, in proportion."""
-    anchor_ridge: float = 1.0
+    anchor_ridge: Positive = 1.0
     """Noise of an error over the prior variance of g."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect_choice(self, "form", "log", "exp", "linear")
-        expect_at_least(self, 1, "anchor_features")
-        for name in ("anchor_scale", "anchor_ridge"):
-            expect(self, name, 0 < getattr(self, name) < math.inf, "more than 0 and finite")
-        expect(self, "anchor_forgetting", 0 < self.anchor_forgetting <= 1, "more than 0 and at most 1")
-        expect(self, "relative_floor", 0 <= self.relative_floor < math.inf, "at least 0 and finite")
         if self.form == "linear":
             reject_unused(self, "with form='linear'", "relative_floor")
 

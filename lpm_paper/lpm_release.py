@@ -15,7 +15,7 @@ from torch import Tensor
 from lpm.bonuses._progress import log_error
 from lpm.bonuses.lpm import ATARI, LITERAL, LPM, MINIWORLD, MNIST, LPMConfig
 from lpm.core.registry import register
-from lpm.core.settings import expect, expect_at_least, expect_choice, reject_unused
+from lpm.core.settings import Count, expect, reject_unused
 from lpm.nn.dynamics import DynamicsModel
 from lpm.nn.experience import Minibatches, Prepared
 from lpm.nn.frozen import RandomTargetErrorModel, RandomTargetModel
@@ -38,9 +38,9 @@ class LPMReleaseConfig(LPMConfig):
     """Reward 0 until |D| = d (Algorithm 1). The release has no such gate."""
     replay: Literal["all", "latest"] = "all"
     """What f is trained on: "all" of B (Algorithm 1), or only the "latest" since the last update (release)."""
-    error_outputs: int = 1
+    error_outputs: Count = 1
     """Outputs of g, each regressed on the same error (App. C: 1; release MNIST: 784)."""
-    error_every: int = 1
+    error_every: Count = 1
     """Fit g at every n-th update only (release MNIST and MiniWorld: 5)."""
     sigmoid: bool | None = None
     """Sigmoid after f's image decoder (App. C.2, C.3). None: where the targets are pixels in [0, 1]. The release has it
@@ -54,9 +54,6 @@ class LPMReleaseConfig(LPMConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect_choice(self, "form", "exp", "linear", "rnd")
-        expect_choice(self, "replay", "all", "latest")
-        expect_at_least(self, 1, "error_outputs", "error_every")
         for name in ("weight", "reward_scale"):
             expect(self, name, math.isfinite(getattr(self, name)), "a finite number")
         cap = self.reward_cap

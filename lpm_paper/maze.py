@@ -30,6 +30,7 @@ MAIN = ("lgn", "lpm", "lpm-slow", "lpm-anchored", "rnd", "ensemble", "ama", "etd
 EIGHT = {"lpm-8": Method("LPM, 8 steps of f", "lpm", {"dynamics_steps": 8})}
 NOISE = {"none": "no noise", "state": "noise wall", "action": "noise action"}
 LONG = (*MAIN[:8], "icm", "idf", "none", "random", "cell_counts")
+AS_WRITTEN, AS_RELEASED = {"width": 160, "height": 120}, {"width": 80, "height": 60}
 ONE_STEP = {"epochs": 1, "batch_size": 64}
 # The paper's networks and one step an update, with the library's gates, affine output and queue of one update.
 LPM = {"variant": "paper-miniworld", "gate_fitted": True, "affine": True, "queue_size": 64, "buffer_size": 16_384}
@@ -49,10 +50,6 @@ def score(curves: Mapping[str, list[float]], visits: NDArray[np.int64]) -> dict[
     return {**cells_seen(curves, visits), **average(curves, "noise_share")}
 
 
-def _env(width: int, height: int) -> dict[str, int]:
-    return {"width": width, "height": height}
-
-
 EXPERIMENT = TrainingExperiment(
     name="maze",
     title="Maze: cells visited without noise, with a noise wall, with a noise action",
@@ -69,16 +66,16 @@ EXPERIMENT = TrainingExperiment(
     algo="a2c",
     variants={
         **{noise: Condition(label, {"noise": noise}) for noise, label in NOISE.items()},
-        **{f"{noise}-large": Condition(f"{label}, 160 × 120", {"noise": noise, **_env(160, 120)})
+        **{f"{noise}-large": Condition(f"{label}, 160 × 120", {"noise": noise, **AS_WRITTEN})
            for noise, label in NOISE.items()},
     },
     methods={**ALL, **EIGHT},
     sizes={
         "smoke": Scale(64, 2, {"num_envs": 2, "rollout_steps": 8}, ("lpm", "none", "random"), tuple(NOISE),
-                       _env(48, 36), BONUS),
-        "short": Scale(10_000, 10, SHORT_AGENT, MAIN, tuple(NOISE), {**_env(80, 60), "threads": 1}, BONUS),
-        "long": Scale(50_000, 5, SHORT_AGENT, LONG, tuple(NOISE), {**_env(80, 60), "threads": 1}, BONUS),
-        "paper": Scale(50_000, 10, PAPER_AGENT, METHODS, tuple(NOISE), _env(160, 120), BONUS),
+                       {"width": 48, "height": 36}, BONUS),
+        "short": Scale(10_000, 10, SHORT_AGENT, MAIN, tuple(NOISE), {**AS_RELEASED, "threads": 1}, BONUS),
+        "long": Scale(50_000, 5, SHORT_AGENT, LONG, tuple(NOISE), {**AS_RELEASED, "threads": 1}, BONUS),
+        "paper": Scale(50_000, 10, PAPER_AGENT, METHODS, tuple(NOISE), AS_WRITTEN, BONUS),
     },
     metrics={
         "cells": "cells visited (of 2,176)",

@@ -36,11 +36,10 @@ from lpm.report.text import markdown_table, plus_minus, slug
 from lpm.storage.files import write_atomic
 from lpm.suite import noise_table
 from lpm.suite.scorecard import hundredths, read_scorecards
-from lpm_paper import PAPER, command_reference, leaderboard, sb3_results
-from lpm_paper.benchmark_pictures import PICTURES, panels, save
+from lpm_paper import PAPER, benchmark_results, command_reference, leaderboard
+from lpm_paper.benchmark_results import PICTURES, panels, rounded_mean, save
 from lpm_paper.leaderboard import folded
 from lpm_paper.methods import ALL, FORMER
-from lpm_paper.sb3_results import rounded_mean
 from lpm_paper.verdicts import claims_table, cost_table, summary
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -256,7 +255,7 @@ def suite(analyses: Analyses, what: str) -> str:
 
 def sb3(analyses: Analyses, what: str) -> str:
     """`table`: results/sb3, a row a learner and bonus."""
-    return sb3_results.table()
+    return benchmark_results.sb3_table()
 
 
 def kills_table(analyses: Analyses, report: str) -> str:
@@ -558,7 +557,7 @@ def main(words: list[str] | None = None) -> int:
     front, cards = analyses["mountain-car-short"], leaderboard.scorecards()
     shown: list[tuple[Path, Any, Callable[[], object]]] = [
         (FRONT, front_data(front), partial(draw_front, front, FRONT)),
-        (SB3_FIGURE, sb3_results.picture_data(), partial(sb3_results.draw, SB3_FIGURE)),
+        (SB3_FIGURE, benchmark_results.sb3_picture_data(), partial(benchmark_results.draw_sb3, SB3_FIGURE)),
         (SUITE_FIGURE, leaderboard.picture_data(cards), lambda: write_atomic(SUITE_FIGURE, leaderboard.png(cards))),
         *((path, data(), partial(draw, path, data())) for path, (data, draw) in PICTURES.items()),
     ]

@@ -196,8 +196,8 @@ def sb3_file(folder: Path, algorithm: str, bonus: str, seed: int, cells: float, 
 
 def test_the_tool_reads_runs_of_stable_baselines3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = refresh_tool()
-    sb3 = importlib.import_module("lpm_paper.sb3_results")
-    monkeypatch.setattr(sb3, "FOLDER", tmp_path)
+    sb3 = importlib.import_module("lpm_paper.benchmark_results")
+    monkeypatch.setattr(sb3, "SB3_FOLDER", tmp_path)
     sb3_file(tmp_path, "PPO", "lgn", 0, 0.9, gate=1)
     sb3_file(tmp_path, "PPO", "lgn", 1, 0.7, gate=1, newer=2)
     sb3_file(tmp_path, "PPO", "none", 0, 0.5)
@@ -209,12 +209,12 @@ def test_the_tool_reads_runs_of_stable_baselines3(tmp_path: Path, monkeypatch: p
         ["PPO", "lgn", "2", "80.0 [70–90]", "25", "1.50"],
         ["SAC", "lgn_lifelong", "1", "25.0 [25–25]", "25", "1.50"],
     ]
-    sb3.draw(tmp_path / "figure.png")
-    assert tool.drawn_from(tmp_path / "figure.png") == sb3.picture_data()
+    sb3.draw_sb3(tmp_path / "figure.png")
+    assert tool.drawn_from(tmp_path / "figure.png") == sb3.sb3_picture_data()
     sb3_file(tmp_path, "PPO", "lgn", 1, 0.7, gate=2)
     assert tool.drawn_from(tmp_path / "figure.png") is not None
     with pytest.raises(SystemExit, match="runs of PPO lgn differ in gate"):
-        sb3.runs_by_bonus()
+        sb3.sb3_runs()
 
 
 def test_a_measured_table_is_as_it_was_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ They read the exact learner and, where the name says so, the truth. Their correl
 therefore a property of the *idea*, free of any optimiser; networks can only be plugged in beside them.
 """
 
-from collections import deque
 from collections.abc import Callable
 
 import numpy as np
@@ -58,12 +57,11 @@ class ExactErrorModel(ExactBonus):
 
 
 class TabularErrorModel(ExactBonus):
-    """LPM with a table for g: the queue's mean per (region, bin of the first coordinate), one cycle of errors."""
+    """LPM with a table for g: the mean of the last cycle's errors per (region, bin of the first coordinate)."""
 
     def __init__(self, world: World, learner: Learner, bins: int = 4) -> None:
         super().__init__(world, learner)
         self._bins = bins
-        self._queue: deque[tuple[IntArray, FloatArray]] = deque(maxlen=1)
         self._pending: FloatArray | None = None
         self._table: FloatArray = np.zeros(2 * bins)
 
@@ -77,14 +75,12 @@ class TabularErrorModel(ExactBonus):
         return self._table[self._cell(obs, action)] - self._pending
 
     def update(self, obs: FloatArray, action: IntArray, next_obs: FloatArray) -> None:
-        """g = mean of the queue per cell; a cell without errors keeps its value."""
+        """g = mean error per cell; a cell without errors keeps its value."""
         if self._pending is None:
             raise ValueError("update must follow score on the same cycle")
-        self._queue.append((self._cell(obs, action), self._pending))
-        cells = np.concatenate([entry[0] for entry in self._queue])
-        errors = np.concatenate([entry[1] for entry in self._queue])
+        cells = self._cell(obs, action)
         count = np.bincount(cells, minlength=len(self._table))
-        total = np.bincount(cells, weights=errors, minlength=len(self._table))
+        total = np.bincount(cells, weights=self._pending, minlength=len(self._table))
         self._table = np.where(count > 0, total / np.maximum(count, 1), self._table)
 
 

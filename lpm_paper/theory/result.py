@@ -1,7 +1,8 @@
 """The outcome of one named check: what was expected, what was measured, and whether they agree."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 Relation = Literal["equal", "at least", "at most"]
 
@@ -41,12 +42,8 @@ class CheckResult:
         return difference <= self.tolerance
 
 
-class Check(Protocol):
-    """Makes the result of one check."""
-
-    def __call__(
-        self, name: str, expected: float, measured: float, tolerance: float = 0.0, note: str = ""
-    ) -> CheckResult: ...
+Check = Callable[..., CheckResult]
+"""Of a name, what is expected and measured, perhaps a tolerance and a note: the result of one check."""
 
 
 def section(title: str) -> tuple[Check, Check, Check]:

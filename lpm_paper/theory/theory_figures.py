@@ -1,10 +1,8 @@
 """The figures of the theory page. matplotlib is imported only when a figure is drawn."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +12,10 @@ from lpm_paper.theory.exact_bonuses import exact_factories
 from lpm_paper.theory.stream import ONE_DIM, TARGETS, run_stream
 from lpm_paper.theory.theorems import Theorem1, random_grids, theorem1
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#2563a8", "#d9822b", "#3a8f5c", "#7b4fa3", "#8a8f98"
 
 
-def _figure(width: float, height: float, rows: int, columns: int) -> tuple[Figure, list[Any]]:
+def _figure(width: float, height: float, rows: int, columns: int) -> tuple[Any, list[Any]]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -39,7 +34,7 @@ def _label(ax: Any, title: str, x: str, y: str, legend: str = "best", **settings
     ax.legend(frameon=False, fontsize=8, loc=legend)
 
 
-def _save(figure: Figure, path: Path) -> Path:
+def _save(figure: Any, path: Path) -> Path:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=130, metadata={"Software": None})
     write_atomic(path, buffer.getvalue())
