@@ -34,7 +34,7 @@ ADDED: dict[str, Method] = {
     **BASELINES,
 }
 """What the paper does not have: the release's reward form, error models that start from f's prior, other
-learning-progress bonuses, the two floors, and the ceiling: counts of the environment's own cells."""
+learning-progress bonuses, and the references: no bonus, random actions, counts of the environment's own cells."""
 
 RIVALS: dict[str, Method] = {
     "gamma_progress": Method("γ-Progress", "gamma_progress"),
