@@ -434,7 +434,8 @@ def linked(method: str, name: str) -> str:
     """The name of a method, with a link to its bonus."""
     if method in FORMER:
         return f"[{name}](/lgn.md#what-was-measured)"
-    return f"[{name}](/{page_of(ALL[method].bonus)})" if method in ALL else name
+    page = page_of(ALL[method].bonus if method in ALL else method)
+    return f"[{name}](/{page})" if (ROOT / "docs" / page).exists() else name
 
 
 def read_json(path: Path) -> Any:
