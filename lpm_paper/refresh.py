@@ -432,10 +432,8 @@ def page_of(bonus: str) -> str:
 
 def linked(method: str, name: str) -> str:
     """The name of a method, with a link to its bonus."""
-    if method in FORMER:
-        return f"[{name}](/lgn.md#what-was-measured)"
-    page = page_of(ALL[method].bonus if method in ALL else method)
-    return f"[{name}](/{page})" if (ROOT / "docs" / page).exists() else name
+    page = "lgn.md#what-was-measured" if method in FORMER else page_of(bonus_of(method))
+    return f"[{name}](/{page})" if (ROOT / "docs" / page.partition("#")[0]).exists() else name
 
 
 def read_json(path: Path) -> Any:
