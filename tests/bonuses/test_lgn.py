@@ -780,3 +780,36 @@ def test_what_was_measured_long_ago_is_forgotten() -> None:
         bonus.update()
         sizes.append(float(bonus.variance.sum()))
     assert sizes[-1] < 0.1 * sizes[3]
+
+
+def test_a_restart_is_a_beginning() -> None:
+    """Scales that were measured at rest are given up with all that was learnt in them."""
+    bonus, fresh = (make(PLANE, num_envs=4, rollout_steps=64) for _ in range(2))
+    quiet = 1e-6 * torch.randn(65, 4, 2, generator=torch.Generator().manual_seed(0))
+    for seed in range(5):
+        block = _line_from_a_corner(64, 4, seed)
+        if seed == 0:
+            block = Transitions.build(quiet[:-1], block.action, quiet[1:])
+        reward = bonus.step(block)
+        bonus.update()
+        if seed > 1:  # the second rollout did not fit
+            assert torch.equal(reward, fresh.step(block))
+            fresh.update()
+
+
+def test_an_episode_does_not_depend_on_those_before() -> None:
+    spaces = lpm.Spaces(Box(-np.inf, np.inf, (3,)), Discrete(2))
+    bonus, generator = make(spaces, memory="episodic"), torch.Generator().manual_seed(0)
+
+    def episodes() -> Transitions:
+        line = (0.3 * torch.randn(33, 2, 3, generator=generator)).cumsum(0)
+        seen, over = line + torch.randn(33, 2, 3, generator=generator), torch.zeros(32, 2, dtype=torch.bool)
+        over[15::16] = True
+        return Transitions.build(seen[:-1], torch.zeros(32, 2, dtype=torch.int64), seen[1:], terminated=over)
+
+    for _ in range(12):
+        bonus.step(episodes())
+        bonus.update()
+    assert bonus.noise.noisy.all()
+    both = episodes()
+    torch.testing.assert_close(bonus.score(both)[16:], bonus.score(both[16:]))
