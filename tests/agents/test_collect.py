@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -189,32 +190,32 @@ def test_an_environment_without_autoreset_mode_is_refused() -> None:
         collector_of(envs)
 
 
-def test_nan_observations_are_named() -> None:
+def showing(change: Callable[[Any], Any]) -> Any:
+    """Environments whose observations of a step are changed first."""
     envs = counting_envs(AutoresetMode.SAME_STEP)
-    collector, policy, generator = collector_of(envs)
     original = envs.step
 
-    def broken(actions: Any) -> Any:
+    def step(actions: Any) -> Any:
         obs, *rest = original(actions)
-        obs[1, 0] = np.nan
-        return obs, *rest
+        return change(obs), *rest
 
-    envs.step = broken  # type: ignore[method-assign]
+    envs.step = step  # type: ignore[method-assign]
+    return envs
+
+
+def test_nan_observations_are_named() -> None:
+    def broken(obs: Any) -> Any:
+        obs[1, 0] = np.nan
+        return obs
+
+    collector, policy, generator = collector_of(showing(broken))
     with pytest.raises(NonFiniteError, match=r"environment 1 \(observation\) is nan at step 1"):
         collector.collect(policy, generator)
 
 
 def test_numbers_near_the_end_of_single_precision_are_numbers() -> None:
     """Their sum is none, which once gave a warning."""
-    envs = counting_envs(AutoresetMode.SAME_STEP)
-    collector, policy, generator = collector_of(envs)
-    original = envs.step
-
-    def far(actions: Any) -> Any:
-        obs, *rest = original(actions)
-        return np.full_like(obs, 3e38), *rest
-
-    envs.step = far  # type: ignore[method-assign]
+    collector, policy, generator = collector_of(showing(lambda obs: np.full_like(obs, 3e38)))
     assert collector.collect(policy, generator).transitions.obs.max() == np.float32(3e38)
 
 

@@ -2,6 +2,7 @@
 
 import io
 import math
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -430,16 +431,20 @@ def test_glitches_draw_a_twentieth_of_the_bonus_at_most(size: float) -> None:
     assert total > 0.5 * plain  # and ordinary steps go on to be rewarded
 
 
+def _after_a_rest(rollouts: int, steps: int, envs: int, jitter: float) -> Iterator[Transitions]:
+    """Blocks on a line, the first of them constant but for the jitter."""
+    quiet = jitter * torch.randn(steps + 1, envs, 2, generator=torch.Generator().manual_seed(0))
+    for seed in range(rollouts):
+        block = _line_from_a_corner(steps, envs, seed)
+        yield block if seed else Transitions.build(quiet[:-1], block.action, quiet[1:])
+
+
 @pytest.mark.parametrize("jitter", [0.0, 1e-6])
 def test_a_quiet_start_spoils_nothing(jitter: float) -> None:
     """A first rollout that is constant, or nearly so: rewards stay bounded and come back."""
     bonus = make(PLANE, num_envs=8, rollout_steps=128)
-    quiet = jitter * torch.randn(129, 8, 2, generator=torch.Generator().manual_seed(0))
     means = []
-    for seed in range(6):
-        block = _line_from_a_corner(128, 8, seed)
-        if seed == 0:
-            block = Transitions.build(quiet[:-1], block.action, quiet[1:])
+    for block in _after_a_rest(6, 128, 8, jitter):
         reward = bonus.step(block)
         bonus.update()
         assert reward.max() <= 1
@@ -785,11 +790,7 @@ def test_what_was_measured_long_ago_is_forgotten() -> None:
 def test_a_restart_is_a_beginning() -> None:
     """Scales that were measured at rest are given up with all that was learnt in them."""
     bonus, fresh = (make(PLANE, num_envs=4, rollout_steps=64) for _ in range(2))
-    quiet = 1e-6 * torch.randn(65, 4, 2, generator=torch.Generator().manual_seed(0))
-    for seed in range(5):
-        block = _line_from_a_corner(64, 4, seed)
-        if seed == 0:
-            block = Transitions.build(quiet[:-1], block.action, quiet[1:])
+    for seed, block in enumerate(_after_a_rest(5, 64, 4, 1e-6)):
         reward = bonus.step(block)
         bonus.update()
         if seed > 1:  # the second rollout did not fit
